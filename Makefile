@@ -1,0 +1,62 @@
+# Every target works on a fresh clone: what it needs it installs first.
+PYTHON ?= python3
+CACHE := $(or $(DELVEC_CACHE),$(HOME)/.cache/delvec)
+BIN := .venv/bin
+READY := .venv/.ready
+
+export DELVEC_CACHE := $(CACHE)
+# Build tools are pinned as well.
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests run side by side, one process a core; a file's tests stay together.
+WORKERS ?= 2
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+.PHONY: help setup demo test test-slow fuzz lint format interop bench test-matrix s3-server clean
+
+help:  ## say what there is
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(READY)  ## .venv with everything, development tools too
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $(READY)
+
+demo: setup  ## a small table with deletion vectors, explained
+	$(BIN)/delvec demo
+
+test: setup  ## all that needs Python packages and Java only
+	$(PYTEST) -m "not slow and not interop"
+
+test-slow: setup  ## the suites left out of the ordinary run
+	$(PYTEST) -m "slow and not interop" --timeout 3600
+
+fuzz: setup  ## ten times the ordinary number of fuzz cases
+	DELVEC_FUZZ_SCALE=10 $(PYTEST) tests/fuzz --timeout 3600
+
+lint: setup  ## style, types, layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup  ## rewrite to style
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+interop: setup  ## against the official jars, by Maven into a cache outside the project
+	$(BIN)/python -m pytest -m interop --timeout 1800 tests/interop
+
+bench: setup  ## figures against named peers, for docs/benchmarks.md
+	$(BIN)/python -m bench
+
+test-matrix: setup  ## a smoke run on each supported PySpark
+	tools/test_matrix.sh
+
+s3-server:  ## the S3 server of the storage tests, into the cache; needs Go
+	tools/install_versitygw.sh
+
+clean:  ## forget what was installed and built
+	rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

@@ -1,0 +1,1 @@
+"""Found by Spark on its own: the home of ``spark.read.format("delvec")``."""
