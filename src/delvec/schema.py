@@ -1,0 +1,138 @@
+"""A table's schema, in terms that every format shares.
+
+Types carry the names Spark uses (``long``, ``timestamp_ntz``, ``decimal(10,2)``), because Spark is
+what reads and writes the rows. A field knows both what users call it and how data files hold it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+
+from delvec.errors import UnsupportedFeatureError
+
+
+def _no_metadata() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """A type without parameters; ``name`` is one of ``PRIMITIVES``."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal:
+    precision: int
+    scale: int
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    element: DataType
+    contains_null: bool = True
+
+    def __str__(self) -> str:
+        return f"array<{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    key: DataType
+    value: DataType
+    value_contains_null: bool = True
+
+    def __str__(self) -> str:
+        return f"map<{self.key},{self.value}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column, or one field of a struct.
+
+    ``physical_name`` is its name in data files and statistics; ``field_id`` its Parquet field id.
+    ``widened_from`` lists the types that older data files may still hold it in.
+    ``metadata`` is the format's own, unread here.
+    """
+
+    name: str
+    type: DataType
+    nullable: bool = True
+    field_id: int | None = None
+    physical_name: str = ""
+    widened_from: tuple[DataType, ...] = ()
+    initial_default: Any = None
+    metadata: Mapping[str, Any] = field(default_factory=_no_metadata, compare=False, hash=False)
+
+    def __post_init__(self) -> None:
+        if not self.physical_name:
+            object.__setattr__(self, "physical_name", self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    fields: tuple[Field, ...]
+
+    def __str__(self) -> str:
+        return f"struct<{','.join(f'{f.name}:{f.type}' for f in self.fields)}>"
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields)
+
+    def find(self, name: str, *, case_sensitive: bool = False) -> list[Field]:
+        """The fields of that name: none, one, or (ignoring case) several."""
+        if case_sensitive:
+            return [f for f in self.fields if f.name == name]
+        return [f for f in self.fields if f.name.lower() == name.lower()]
+
+
+DataType = Primitive | Decimal | Array | Map | Struct
+Schema = Struct
+
+PRIMITIVES: Mapping[str, pa.DataType] = MappingProxyType(
+    {
+        "boolean": pa.bool_(),
+        "byte": pa.int8(),
+        "short": pa.int16(),
+        "integer": pa.int32(),
+        "long": pa.int64(),
+        "float": pa.float32(),
+        "double": pa.float64(),
+        "string": pa.string(),
+        "binary": pa.binary(),
+        "date": pa.date32(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "timestamp_ntz": pa.timestamp("us"),
+        "void": pa.null(),
+        "variant": pa.struct([("metadata", pa.binary()), ("value", pa.binary())]),
+    }
+)
+
+
+def arrow_type(data_type: DataType) -> pa.DataType:
+    """The Arrow type that holds values of ``data_type``, with logical field names."""
+    match data_type:
+        case Primitive(name) if name in PRIMITIVES:
+            return PRIMITIVES[name]
+        case Decimal(precision, scale):
+            return pa.decimal128(precision, scale)
+        case Array(element, contains_null):
+            return pa.list_(pa.field("element", arrow_type(element), nullable=contains_null))
+        case Map(key, value, value_contains_null):
+            item = pa.field("value", arrow_type(value), nullable=value_contains_null)
+            return pa.map_(arrow_type(key), item)
+        case Struct(fields):
+            return pa.struct([pa.field(f.name, arrow_type(f.type), nullable=f.nullable) for f in fields])
+    raise UnsupportedFeatureError(f"type {data_type} has no Arrow equivalent", feature=str(data_type))

@@ -1,0 +1,205 @@
+"""Plain files as a backend, by the operating system alone.
+
+obstore's local store is not used: it refuses names that end in ``#`` and digits and names with control
+characters, where one such file makes a whole listing fail, and a process that is forked after its first use
+hangs at the next one. Other engines write such names, and people fork.
+
+A file is written under a name of its own beside the target and then given the target's name in one step:
+by a rename, which replaces, or by a hard link, which does not, and which only one of many writers gets.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from delvec.storage.backend import Entry, Request
+
+_STAGED = re.compile(r"\.[0-9a-f]{32}\.staged")  # a file that is still being written
+
+
+class LocalBackend:
+    """Keys are absolute paths without their leading slash."""
+
+    gap = 16 * 1024
+
+    def check_process(self) -> None:
+        """Files can be used in any process."""
+
+    def read(self, key: str) -> bytes:
+        _check_is_no_folder(key)
+        with open("/" + key, "rb") as file:  # noqa: PTH123 - keys are text, and many
+            return file.read()
+
+    def read_spans(self, key: str, spans: Sequence[tuple[int, int]]) -> list[Any]:
+        _check_is_no_folder(key)
+        with open("/" + key, "rb", buffering=0) as file:  # noqa: PTH123
+            return [_read_span(file.fileno(), start, end) for start, end in spans]
+
+    def open_input(self, key: str, request: Request) -> pa.NativeFile:
+        with request():
+            _check_is_no_folder(key)
+            return pa.OSFile("/" + key, "rb")
+
+    def head(self, key: str) -> Entry:
+        _check_is_no_folder(key)
+        return _entry(key, os.stat("/" + key))  # noqa: PTH116
+
+    def list(self, prefix: str, after: str | None) -> Iterator[Entry]:
+        yield from _walk(prefix, after or "")
+
+    def list_folder(self, prefix: str) -> Iterator[Entry]:
+        for item, key in _scan(prefix):
+            entry = None if item.is_dir() else _stat_entry(key, item)
+            if entry is not None:
+                yield entry
+
+    def put(self, key: str, data: bytes) -> None:
+        with _staged("/" + key, lambda path: _write(path, data)) as staged:
+            os.replace(staged, "/" + key)  # noqa: PTH105
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        # What is put so is a commit: its name must never outlive a power cut without its bytes.
+        with _staged("/" + key, lambda path: _write(path, data, durable=True)) as staged:
+            return _link(staged, "/" + key)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                os.unlink("/" + key)  # noqa: PTH108
+
+    def copy(self, source: str, target: str, *, overwrite: bool) -> bool:
+        self.head(source)
+        with _staged("/" + target, lambda path: _copy("/" + source, path)) as staged:
+            if not overwrite:
+                return _link(staged, "/" + target)
+            os.replace(staged, "/" + target)  # noqa: PTH105
+        return True
+
+    def move(self, source: str, target: str, *, overwrite: bool) -> bool:
+        self.head(source)
+        os.makedirs(os.path.dirname("/" + target), exist_ok=True)  # noqa: PTH103, PTH120
+        try:
+            if overwrite:
+                os.replace("/" + source, "/" + target)  # noqa: PTH105
+                return True
+            moved = _link("/" + source, "/" + target)
+        except OSError as error:
+            if error.errno != errno.EXDEV:  # on another disk, which no name can be given on
+                raise
+            moved = self.copy(source, target, overwrite=overwrite)
+        if moved:
+            self.delete([source])
+        return moved
+
+
+@contextmanager
+def _staged(target: str, write: Callable[[str], None]) -> Iterator[str]:
+    """The path of a new file in the target's folder, which is made if need be. Nothing is left behind."""
+    folder = os.path.dirname(target)  # noqa: PTH120
+    path = f"{folder}/.{uuid.uuid4().hex}.staged"
+    try:
+        try:
+            write(path)
+        except FileNotFoundError:
+            os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+            write(path)
+        yield path
+    finally:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            os.unlink(path)  # noqa: PTH108
+
+
+def _write(path: str, data: bytes, *, durable: bool = False) -> None:
+    with open(path, "xb", buffering=0) as file:  # noqa: PTH123
+        rest = memoryview(data)
+        while rest:  # one call may write less than it is given
+            rest = rest[file.write(rest) :]
+        if durable:
+            os.fsync(file.fileno())
+
+
+def _copy(source: str, path: str) -> None:
+    with open(source, "rb") as old, open(path, "xb") as new:  # noqa: PTH123
+        shutil.copyfileobj(old, new, 1024 * 1024)
+
+
+def _link(staged: str, target: str) -> bool:
+    try:
+        os.link(staged, target)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _check_is_no_folder(key: str) -> None:
+    """A folder is nothing that is stored: object stores have none."""
+    if os.path.isdir("/" + key):  # noqa: PTH112
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "/" + key)
+
+
+def _read_span(descriptor: int, start: int, end: int) -> bytes:
+    """The bytes of the span; fewer only where the file ends, since one call may give fewer than asked for."""
+    pieces = []
+    while start < end:
+        piece = os.pread(descriptor, end - start, start)
+        if not piece:
+            break
+        pieces.append(piece)
+        start += len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _walk(prefix: str, after: str) -> Iterator[Entry]:
+    """Every file below and after, through links to folders too, but not around in circles."""
+    for item, key in _scan(prefix):
+        if not item.is_dir():
+            entry = _stat_entry(key, item) if key > after else None
+            if entry is not None:
+                yield entry
+        elif not item.is_symlink() or not _is_within("/" + prefix, item.path):
+            yield from _walk(key, after)
+
+
+def _is_within(path: str, folder: str) -> bool:
+    """Whether the path is the folder or below it, once every link is followed."""
+    real = os.path.realpath(folder).rstrip("/")
+    return f"{os.path.realpath(path)}/".startswith(f"{real}/")
+
+
+def _scan(prefix: str) -> Iterator[tuple[os.DirEntry[str], str]]:
+    """What the folder holds, without names that are no text and files that are still being written."""
+    try:
+        items = os.scandir("/" + prefix)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    base = prefix + "/" if prefix else ""
+    with items:
+        for item in items:
+            if not _STAGED.fullmatch(item.name) and _is_text(item.name):
+                yield item, base + item.name
+
+
+def _is_text(name: str) -> bool:
+    """Whether the name is UTF-8: Python stands in for other bytes with lone surrogates."""
+    return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def _stat_entry(key: str, item: os.DirEntry[str]) -> Entry | None:
+    try:
+        return _entry(key, item.stat())
+    except FileNotFoundError:  # deleted since the folder was read, or a link to nothing
+        return None
+
+
+def _entry(key: str, status: os.stat_result) -> Entry:
+    return Entry(key, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))

@@ -1,0 +1,180 @@
+"""Object stores as a backend, through obstore: S3, GCS, Azure and memory."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import obstore
+import pyarrow as pa
+from obstore.exceptions import AlreadyExistsError, BaseError, GenericError
+from obstore.store import ObjectStore
+
+from delvec.storage.backend import Entry, Request
+
+TAIL = 256 * 1024  # what opening a file reads: most Parquet footers, and small files whole
+WHOLE = 8 * 1024 * 1024  # a file up to this size is read in one more request
+PIECE = 8 * 1024 * 1024  # larger reads are fetched in pieces of this size, in parallel
+
+
+_USED_IN: dict[str, int] = {}  # the process in which obstore was first used
+
+
+class ObjectBackend:
+    """Keys are names in one bucket."""
+
+    gap = 1024 * 1024
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def check_process(self) -> None:
+        """Refuses in a process forked after obstore's threads had started: it would wait for ever."""
+        if _USED_IN.setdefault("process", os.getpid()) != os.getpid():
+            raise OSError("the process was forked after an object store was used: start it by spawn instead")
+
+    def read(self, key: str) -> bytes:
+        return bytes(obstore.get(self._store, key).bytes())
+
+    def read_spans(self, key: str, spans: Sequence[tuple[int, int]]) -> list[Any]:
+        starts, ends = zip(*spans, strict=True)
+        pieces = obstore.get_ranges(self._store, key, starts=starts, ends=ends, coalesce=0)
+        return [memoryview(piece) for piece in pieces]
+
+    def open_input(self, key: str, request: Request) -> pa.NativeFile:
+        return pa.PythonFile(_ObjectFile(self._store, key, request), mode="r")
+
+    def head(self, key: str) -> Entry:
+        return _entry(obstore.head(self._store, key))
+
+    def list(self, prefix: str, after: str | None) -> Iterator[Entry]:
+        for batch in obstore.list(self._store, prefix or None, offset=after, chunk_size=1000):
+            yield from map(_entry, batch)
+
+    def list_folder(self, prefix: str) -> Iterator[Entry]:
+        yield from map(_entry, obstore.list_with_delimiter(self._store, prefix or None)["objects"])
+
+    def put(self, key: str, data: bytes) -> None:
+        obstore.put(self._store, key, data)
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        try:
+            obstore.put(self._store, key, data, mode="create", use_multipart=False)
+        except AlreadyExistsError as error:
+            self._check_is_there(key, error)
+            return False
+        except GenericError as error:
+            self._check_is_of_others(key, data, error)
+            return False
+        return True
+
+    def delete(self, keys: Iterable[str]) -> None:
+        wanted = list(keys)
+        try:
+            obstore.delete(self._store, wanted)
+        except FileNotFoundError:  # some stores mind, and stop at the first absent one
+            for key in wanted:
+                self._delete_one(key)
+
+    def copy(self, source: str, target: str, *, overwrite: bool) -> bool:
+        try:
+            obstore.copy(self._store, source, target, overwrite=overwrite)
+        except AlreadyExistsError:
+            return False
+        return True
+
+    def move(self, source: str, target: str, *, overwrite: bool) -> bool:
+        try:
+            obstore.rename(self._store, source, target, overwrite=overwrite)
+        except AlreadyExistsError:
+            return False
+        return True
+
+    def _check_is_there(self, key: str, error: AlreadyExistsError) -> None:
+        """Some servers also say "conflict" when the name is below another file's: nothing is there then."""
+        try:
+            obstore.head(self._store, key)
+        except FileNotFoundError:
+            raise error from None
+
+    def _check_is_of_others(self, key: str, data: bytes, error: GenericError) -> None:
+        """A server may refuse a large file before it has read it, which looks like a broken connection.
+
+        What is there with other content was not written by this call; with the same content, who knows.
+        """
+        try:
+            if obstore.head(self._store, key)["size"] != len(data) or self.read(key) != data:
+                return
+        except FileNotFoundError:
+            pass
+        raise error
+
+    def _delete_one(self, key: str) -> None:
+        try:
+            obstore.delete(self._store, key)
+        except FileNotFoundError:
+            return
+
+
+class _ObjectFile(io.RawIOBase):
+    """Random access for Parquet readers: opening reads the end, since that is where they start."""
+
+    def __init__(self, store: ObjectStore, key: str, request: Request) -> None:
+        super().__init__()
+        self._store = store
+        self._key = key
+        self._request = request
+        self._at = 0
+        with request():
+            self._size, self._held = self._open()
+        self._held_from = self._size - len(self._held)
+
+    def read(self, size: int | None = -1) -> bytes:
+        end = self._size if size is None or size < 0 else min(self._size, self._at + size)
+        start, self._at = self._at, max(self._at, end)
+        if end <= start:
+            return b""
+        if start < self._held_from and self._size <= WHOLE:
+            with self._request():
+                self._held = self._fetch(0, self._held_from) + self._held
+            self._held_from = 0
+        if start >= self._held_from:
+            return self._held[start - self._held_from : end - self._held_from]
+        with self._request():
+            return self._fetch(start, end)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def _open(self) -> tuple[int, bytes]:
+        try:
+            found = obstore.get(self._store, self._key, options={"range": {"suffix": TAIL}})
+        except BaseError:  # Azure has no ranges counted from the end, and S3 no ranges of an empty file
+            size = obstore.head(self._store, self._key)["size"]
+            return size, self._fetch(max(0, size - TAIL), size) if size else b""
+        return found.meta["size"], bytes(found.bytes())
+
+    def _fetch(self, start: int, end: int) -> bytes:
+        starts = range(start, end, PIECE)
+        ends = [min(end, piece + PIECE) for piece in starts]
+        data = b"".join(obstore.get_ranges(self._store, self._key, starts=starts, ends=ends, coalesce=0))
+        if len(data) != end - start:
+            raise OSError(f"read {len(data)} bytes at {start}, expected {end - start}")
+        return data
+
+
+def _entry(meta: Any) -> Entry:
+    return Entry(meta["path"], meta["size"], meta["last_modified"])

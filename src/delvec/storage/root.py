@@ -1,0 +1,270 @@
+"""Files where a table is: one small interface over local disk, memory, S3, GCS and Azure.
+
+A path is relative to the storage's root, or an absolute location as ``location.resolve`` gives it; one that
+is not below the root is looked for where it says, with the same options. Paths are decoded: ``p=a%2Fb/x y``
+is the file's name as it stands, on every store.
+
+``put_if_absent`` is what makes a commit atomic: of any number of writers, one is told True.
+"""
+
+from __future__ import annotations
+
+import builtins
+import threading
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from delvec import location
+from delvec.errors import ObjectNotFoundError, StorageError
+from delvec.storage.backend import Backend, Entry, mapped_errors
+from delvec.storage.local import LocalBackend
+from delvec.storage.objects import ObjectBackend
+from delvec.storage.options import open_store
+
+_LARGEST_SPAN = 16 * 1024 * 1024  # near ranges are united up to this size, so that large reads stay parallel
+
+
+def open_storage(location_text: str, options: Mapping[str, str] | None = None) -> Storage:
+    """The storage whose root is the location. Nothing is read: the root need not exist."""
+    return Storage(location.normalize(location_text), options)
+
+
+class Storage:
+    """Files below one root. Safe to share among threads; pickled as its root and options."""
+
+    def __init__(
+        self, root: str, options: Mapping[str, str] | None = None, *, requests: Counter[str] | None = None
+    ) -> None:
+        self.root = root
+        self.options = dict(options or {})
+        self.requests: Counter[str] = Counter() if requests is None else requests
+        self._lock = threading.Lock()
+        self._elsewhere: dict[str, Storage] = {}
+        self._store, self._prefix = location.split_store(root)
+        self._backend: Backend = (
+            LocalBackend() if root.startswith("/") else ObjectBackend(open_store(root, self.options))
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Storage, (self.root, self.options))
+
+    def __repr__(self) -> str:
+        return f"Storage({self.root!r})"
+
+    def read(self, path: str) -> bytes:
+        """The whole file; ObjectNotFoundError where there is none."""
+        place, key = self._find(path)
+        with place._request("read", key):
+            return place._backend.read(key)
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> builtins.list[bytes]:
+        """The bytes of each (offset, length), in the order asked for; near ones share a request.
+
+        A range beyond the end of the file is a StorageError: bytes are never fewer than asked for.
+        """
+        place, key = self._find(path)
+        for offset, length in ranges:
+            if offset < 0 or length < 0:
+                where = place._location(key)
+                raise StorageError(f"range of {length} bytes at {offset} is no range", path=where)
+        spans = _united(ranges, place._backend.gap)
+        data = place._read_spans(key, spans) if spans else []
+        return _cut(ranges, spans, data)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """The file for random access, as Parquet readers want it, with few requests."""
+        place, key = self._find(path)
+        return place._backend.open_input(key, partial(place._request, "read", key))
+
+    def head(self, path: str) -> Entry:
+        """Size and time of a file; ObjectNotFoundError where there is none."""
+        place, key = self._find(path)
+        with place._request("head", key):
+            found = place._backend.head(key)
+        return Entry(path, found.size, found.modified)
+
+    def exists(self, path: str) -> bool:
+        """Whether a file is stored at the path; a folder is none."""
+        try:
+            self.head(path)
+        except ObjectNotFoundError:
+            return False
+        return True
+
+    def list(self, prefix: str = "", *, start_after: str | None = None) -> builtins.list[Entry]:
+        """Every file in the folder and below it, by path; of these, those strictly after ``start_after``."""
+        place, folder = self._folder(prefix)
+        after = None if start_after is None else self._find(start_after)[1]
+        with place._request("list", folder):
+            found = [item for item in place._backend.list(folder, after) if not after or item.path > after]
+        return self._entries(place, found)
+
+    def list_folder(self, prefix: str = "") -> builtins.list[Entry]:
+        """The files of one folder, by path, without those of the folders in it."""
+        place, folder = self._folder(prefix)
+        with place._request("list", folder):
+            found = builtins.list(place._backend.list_folder(folder))
+        return self._entries(place, found)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Writes the file, over what may be there; readers see the old one or the new one, whole."""
+        place, key = self._find(path)
+        with place._request("put", key):
+            place._backend.put(key, data)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Writes the file unless one is there, atomically: True if it was written, False if one is there.
+
+        A store may answer a request that it has already carried out with an error, and obstore then asks
+        again: False can mean that this very call wrote the file. A caller who must know reads it back.
+        """
+        place, key = self._find(path)
+        with place._request("put", key):
+            return place._backend.put_if_absent(key, data)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Deletes the files; absent ones are ignored."""
+        by_place: dict[Storage, builtins.list[str]] = {}
+        for path in paths:
+            place, key = self._find(path)
+            by_place.setdefault(place, []).append(key)
+        for place, keys in by_place.items():
+            with place._request("delete", keys[0], count=len(keys)):
+                place._backend.delete(keys)
+
+    def copy(self, source: str, target: str, *, overwrite: bool = True) -> bool:
+        """Copies a file; False, and nothing done, if the target is there and may not be overwritten."""
+        (place, key), (there, target_key) = self._find(source), self._find(target)
+        if place is not there:
+            return self._carry(source, target, overwrite=overwrite)
+        with place._request("copy", key):
+            return place._backend.copy(key, target_key, overwrite=overwrite)
+
+    def move(self, source: str, target: str, *, overwrite: bool = True) -> bool:
+        """``copy``, and then the source is gone; one step on the local disk only."""
+        (place, key), (there, target_key) = self._find(source), self._find(target)
+        if place is not there:
+            moved = self._carry(source, target, overwrite=overwrite)
+            if moved:
+                self.delete([source])
+            return moved
+        with place._request("move", key):
+            return place._backend.move(key, target_key, overwrite=overwrite)
+
+    def _carry(self, source: str, target: str, *, overwrite: bool) -> bool:
+        data = self.read(source)
+        if not overwrite:
+            return self.put_if_absent(target, data)
+        self.put(target, data)
+        return True
+
+    def _find(self, path: str) -> tuple[Storage, str]:
+        """The storage that holds the path, and its key there."""
+        if not location.is_absolute(path):
+            return self, location.join(self._prefix, _inside(path, self.root)).lstrip("/")
+        store, key = location.split_store(location.normalize(path))
+        return (self if store == self._store else self._at_store(store)), key
+
+    def _at_store(self, store: str) -> Storage:
+        with self._lock:
+            place = self._elsewhere.get(store)
+            if place is None:
+                place = self._elsewhere[store] = Storage(store, self.options, requests=self.requests)
+            return place
+
+    def _location(self, key: str) -> str:
+        return location.join(self._store, key)
+
+    def _folder(self, prefix: str) -> tuple[Storage, str]:
+        return self._find(prefix) if prefix else (self, self._prefix)
+
+    def _entries(self, place: Storage, found: Iterable[Entry]) -> builtins.list[Entry]:
+        """The entries by path: relative where they are below the root, else absolute."""
+        base = self._prefix + "/" if self._prefix else ""
+
+        def path(key: str) -> str:
+            return key[len(base) :] if place is self and key.startswith(base) else place._location(key)
+
+        return sorted((Entry(path(item.path), item.size, item.modified) for item in found), key=_path)
+
+    @contextmanager
+    def _request(self, kind: str, key: str, *, count: int = 1) -> Iterator[None]:
+        with self._lock:
+            self.requests[kind] += count
+        with mapped_errors(kind, self._location(key)):
+            self._backend.check_process()
+            yield
+
+    def _read_spans(self, key: str, spans: Sequence[tuple[int, int]]) -> builtins.list[Any]:
+        try:
+            with self._request("read", key, count=len(spans)):
+                data = self._backend.read_spans(key, spans)
+        except ObjectNotFoundError:
+            raise
+        except StorageError:  # stores refuse a range that starts beyond the end in words of their own
+            self._check_size(key, spans)
+            raise
+        for (start, end), piece in zip(spans, data, strict=True):
+            if len(piece) != end - start:
+                self._check_size(key, spans)
+                raise StorageError(
+                    f"read {len(piece)} bytes at {start}, expected {end - start}", path=self._location(key)
+                )
+        return data
+
+    def _check_size(self, key: str, spans: Sequence[tuple[int, int]]) -> None:
+        with self._request("head", key):
+            size = self._backend.head(key).size
+        for start, end in spans:
+            if end > size:
+                raise StorageError(
+                    f"range of {end - start} bytes at {start} ends beyond the file's {size} bytes",
+                    path=self._location(key),
+                )
+
+
+def _path(entry: Entry) -> str:
+    return entry.path
+
+
+def _inside(path: str, root: str) -> str:
+    segments = [segment for segment in path.split("/") if segment not in ("", ".")]
+    if ".." in segments or not segments or "\0" in path:
+        raise StorageError(f"path {path!r} does not stay below the root, expected a relative path", path=root)
+    return "/".join(segments)
+
+
+def _united(ranges: Iterable[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
+    """The fewest (start, end) that hold the ranges: those nearer than ``gap`` become one."""
+    spans: list[tuple[int, int]] = []
+    for offset, length in sorted(item for item in ranges if item[1]):
+        end = offset + length
+        if spans and offset - spans[-1][1] <= gap and end - spans[-1][0] <= _LARGEST_SPAN:
+            spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
+        elif spans and end <= spans[-1][1]:
+            continue
+        else:
+            spans.append((offset, end))
+    return spans
+
+
+def _cut(
+    ranges: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]], data: Sequence[Any]
+) -> list[bytes]:
+    """The bytes of each range out of the spans that hold them."""
+    starts = [start for start, _ in spans]
+    found = []
+    for offset, length in ranges:
+        if not length:
+            found.append(b"")
+            continue
+        span = bisect_right(starts, offset) - 1
+        start = offset - starts[span]
+        found.append(bytes(data[span][start : start + length]))
+    return found
