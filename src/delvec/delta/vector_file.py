@@ -1,0 +1,78 @@
+"""Delta's vector file, ``deletion_vector_<uuid>.bin``: several blobs, each found by its offset.
+
+    u8      version = 1
+      per vector: a framed blob (see `delvec.blob`), one directly after another
+
+A descriptor's ``offset`` is that of the blob's length field, so the first is 1; its ``sizeInBytes`` leaves
+the frame out: read ``sizeInBytes + blob.FRAME_SIZE`` bytes from ``offset``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from delvec import blob
+from delvec.bitmap import Bitmap
+from delvec.errors import CorruptVectorError
+
+VERSION = 1
+VERSION_SIZE = 1
+
+
+def pack(bitmaps: Sequence[Bitmap]) -> tuple[bytes, list[tuple[int, int]]]:
+    """The file that holds ``bitmaps``, and for each its descriptor's ``offset`` and ``sizeInBytes``."""
+    pieces = [bytes([VERSION])]
+    places: list[tuple[int, int]] = []
+    offset = VERSION_SIZE
+    for bitmap in bitmaps:
+        framed = blob.encode(bitmap)
+        places.append((offset, len(framed) - blob.FRAME_SIZE))
+        pieces.append(framed)
+        offset += len(framed)
+    return b"".join(pieces), places
+
+
+def read_blobs(data: bytes) -> list[tuple[int, bytes]]:
+    """The offset and the framed blob of every vector in the file; what the blobs hold is not yet checked."""
+    _check_version(data)
+    found: list[tuple[int, bytes]] = []
+    offset = VERSION_SIZE
+    while offset < len(data):
+        _check_length_field(data, offset)
+        length = int.from_bytes(data[offset : offset + blob.LENGTH_SIZE], "big")
+        _check_blob(data, offset, length)
+        end = offset + length + blob.FRAME_SIZE
+        found.append((offset, data[offset:end]))
+        offset = end
+    return found
+
+
+def _check_version(data: bytes) -> None:
+    if not data:
+        raise CorruptVectorError(f"vector file is empty, expected a version byte of {VERSION}", offset=0)
+    if data[0] != VERSION:
+        raise CorruptVectorError(f"vector file version is {data[0]}, expected {VERSION}", offset=0)
+
+
+def _check_length_field(data: bytes, offset: int) -> None:
+    left = len(data) - offset
+    if left < blob.LENGTH_SIZE:
+        raise CorruptVectorError(
+            f"vector file ends with {left} bytes, expected a blob of at least "
+            f"{blob.FRAME_SIZE + blob.MIN_BARE_SIZE}",
+            offset=offset,
+        )
+
+
+def _check_blob(data: bytes, offset: int, length: int) -> None:
+    if length < blob.MIN_BARE_SIZE:
+        raise CorruptVectorError(
+            f"vector blob declares a length of {length}, expected at least {blob.MIN_BARE_SIZE}",
+            offset=offset,
+        )
+    left = len(data) - offset
+    if length + blob.FRAME_SIZE > left:
+        raise CorruptVectorError(
+            f"vector blob has {left} bytes left in its file, expected {length + blob.FRAME_SIZE}",
+            offset=offset,
+        )
