@@ -1,0 +1,152 @@
+"""Checkpoints in Parquet: classic, one part of several, V2, and the sidecars of V2.
+
+    column            what
+    add, remove       one struct per file action
+    protocol, metaData, txn, domainMetadata, sidecar    the few others
+
+File actions are read in batches and never leave Arrow. The few others are looked for only in the
+row groups whose statistics do not rule them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from delvec.delta.actions import (
+    ADD_TYPE,
+    ADDS_SCHEMA,
+    REMOVE_TYPE,
+    REMOVES_SCHEMA,
+    Actions,
+    flatten,
+    parse_domain,
+    parse_metadata,
+    parse_protocol,
+    parse_sidecar,
+    parse_txn,
+)
+from delvec.errors import FormatError
+
+_BATCH_ROWS = 128 * 1024
+# Given each batch as it is read, so that what newer commits replaced is never held.
+Keep = Callable[[pa.Table], pa.Table]
+
+
+def _all(batch: pa.Table) -> pa.Table:
+    return batch
+
+
+_SMALL_ACTIONS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar")
+
+
+def read_adds(source: pa.NativeFile, keep: Keep = _all) -> pa.Table:
+    """The live files of a checkpoint or sidecar, as ``ADDS_SCHEMA``, as far as ``keep`` keeps them.
+
+    Where a file has no ``stats`` in JSON, a column ``stats_parsed`` is kept for them.
+    """
+    return _file_actions(source, "add", ADD_TYPE, ADDS_SCHEMA, keep)
+
+
+def read_removes(source: pa.NativeFile, keep: Keep = _all) -> pa.Table:
+    """The tombstones of a checkpoint or sidecar, as ``REMOVES_SCHEMA``."""
+    return _file_actions(source, "remove", REMOVE_TYPE, REMOVES_SCHEMA, keep)
+
+
+def read_small_actions(source: pa.NativeFile) -> Actions:
+    """Everything but the file actions."""
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in _SMALL_ACTIONS}
+    with _parquet(source) as file:
+        present = [name for name in _SMALL_ACTIONS if name in file.schema_arrow.names]
+        for name in present:
+            groups = _groups_that_may_hold(file, name)
+            if groups:
+                rows = file.read_row_groups(groups, columns=[name]).column(name).drop_null()
+                found[name] = rows.to_pylist(maps_as_pydicts="lossy")
+    protocols, metadatas = found["protocol"], found["metaData"]
+    return Actions(
+        adds=ADDS_SCHEMA.empty_table(),
+        removes=REMOVES_SCHEMA.empty_table(),
+        protocol=parse_protocol(protocols[-1]) if protocols else None,
+        metadata=parse_metadata(metadatas[-1]) if metadatas else None,
+        txns=dict(parse_txn(tree) for tree in found["txn"]),
+        domains={tree["domain"]: parse_domain(tree) for tree in found["domainMetadata"]},
+        sidecars=tuple(parse_sidecar(tree) for tree in found["sidecar"]),
+    )
+
+
+def _file_actions(
+    source: pa.NativeFile, name: str, kind: pa.StructType, schema: pa.Schema, keep: Keep
+) -> pa.Table:
+    tables = []
+    with _parquet(source) as file:
+        if name not in file.schema_arrow.names:
+            return schema.empty_table()
+        columns = _columns(file.schema_arrow.field(name), kind)
+        # A row group at a time: more would be fetched ahead and held.
+        for group in range(file.num_row_groups):
+            for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=columns):
+                rows = _structs(batch.column(0), name)
+                if len(rows):
+                    tables.append(keep(flatten(rows, schema)))
+    return concat(tables) if tables else schema.empty_table()
+
+
+def concat(tables: Sequence[pa.Table]) -> pa.Table:
+    """One table of all rows; ``stats_parsed`` may be absent, or of another shape, in some."""
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise FormatError(f"file actions do not fit together: {error}") from None
+
+
+def _columns(action: pa.Field, kind: pa.StructType) -> list[str]:
+    if not pa.types.is_struct(action.type):
+        raise FormatError(f"column {action.name} is of type {action.type}, expected a struct")
+    inside = {field.name for field in action.type}
+    names = [field.name for field in kind if field.name in inside]
+    # Parsed statistics repeat the JSON ones: they are read only where those are not written.
+    if action.name == "add" and "stats" not in inside and "stats_parsed" in inside:
+        names.append("stats_parsed")
+    return [f"{action.name}.{name}" for name in names]
+
+
+def _structs(column: pa.Array, name: str) -> pa.StructArray:
+    if not pa.types.is_struct(column.type):
+        raise FormatError(f"column {name} is of type {column.type}, expected a struct")
+    return column.drop_null()
+
+
+def _groups_that_may_hold(file: pq.ParquetFile, name: str) -> list[int]:
+    metadata = file.metadata
+    if metadata.num_row_groups == 0:
+        return []
+    leaves = [i for i in range(metadata.num_columns) if _top(metadata, i) == name]
+    return [
+        group
+        for group in range(metadata.num_row_groups)
+        if not all(_all_null(metadata.row_group(group).column(leaf)) for leaf in leaves)
+    ]
+
+
+def _top(metadata: pq.FileMetaData, leaf: int) -> str:
+    return str(metadata.schema.column(leaf).path).split(".", 1)[0]
+
+
+def _all_null(chunk: pq.ColumnChunkMetaData) -> bool:
+    statistics = chunk.statistics
+    return statistics is not None and statistics.has_null_count and statistics.null_count == chunk.num_values
+
+
+@contextmanager
+def _parquet(source: pa.NativeFile) -> Iterator[pq.ParquetFile]:
+    """A Parquet file whose every failure is a ``FormatError``."""
+    try:
+        with pq.ParquetFile(source) as file:
+            yield file
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+        raise FormatError(f"checkpoint is not readable as Parquet: {error}") from None

@@ -1,0 +1,162 @@
+"""Deletion vector descriptors: where the vector of a data file is stored.
+
+    storageType  pathOrInlineDv                              the vector is
+    u            <prefix><20 characters: Z85 of a UUID>      in <table>/<prefix>/deletion_vector_<uuid>.bin
+    p            absolute URI                                in that file
+    i            Z85 of magic and vector                     here
+
+``offset`` points at the blob's length field in its file, ``sizeInBytes`` counts magic and vector
+alone. In a plan a delete's length is that of the whole blob, frame included.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delvec import blob, location, z85
+from delvec.delta.keys import vector_ids
+from delvec.errors import CorruptVectorError, FormatError
+from delvec.plan import DELETES_SCHEMA, DELETION_VECTOR, POSITION_VECTOR
+
+_UUID_CHARACTERS = 20
+_STORED, _ABSOLUTE, _INLINE = "u", "p", "i"
+# Byte 0 of a vector file is its version, so an offset left out can only mean the first blob.
+_FIRST_OFFSET = 1
+
+
+def vector_file(root: str, encoded: str) -> str:
+    """The location of the vector file that a ``u`` descriptor names."""
+    if len(encoded) < _UUID_CHARACTERS:
+        raise CorruptVectorError(
+            f"vector name {encoded!r} has {len(encoded)} characters, expected at least {_UUID_CHARACTERS}"
+        )
+    prefix, name = encoded[:-_UUID_CHARACTERS], encoded[-_UUID_CHARACTERS:]
+    if prefix.startswith("/") or ".." in prefix.split("/"):
+        raise CorruptVectorError(f"vector name {encoded!r} leaves the table, expected a folder inside {root}")
+    try:
+        identifier = uuid.UUID(bytes=z85.decode(name))
+    except FormatError as error:
+        raise CorruptVectorError(f"vector name {encoded!r} does not end in a UUID in Z85: {error}") from None
+    return location.join(
+        root, f"{prefix}/deletion_vector_{identifier}.bin" if prefix else f"deletion_vector_{identifier}.bin"
+    )
+
+
+def deletes_of(root: str, adds: pa.Table, locations: pa.Array) -> tuple[pa.Array, pa.Table]:
+    """The vectors of ``adds`` whose files are at ``locations``.
+
+    First, for each file, its row in the second; second, the rows of ``ScanPlan.deletes``.
+    """
+    has = pc.is_valid(adds.column("dv_storage")).to_numpy()
+    count = int(np.count_nonzero(has))
+    rows = np.zeros(len(has), dtype=np.int32)
+    rows[has] = np.arange(count, dtype=np.int32)
+    index = pa.array(rows, mask=~has)
+    if not count:
+        return index, DELETES_SCHEMA.empty_table()
+    mask = pa.array(has)
+    return index, _deletes(root, adds.filter(mask), locations.filter(mask))
+
+
+def _deletes(root: str, adds: pa.Table, locations: pa.Array) -> pa.Table:
+    storage = adds.column("dv_storage").combine_chunks()
+    _verify_storage_known(adds)
+    _verify_sizes(adds)
+    inline = pc.equal(storage, _INLINE)
+    frame = pc.if_else(inline, 0, blob.FRAME_SIZE)
+    size = adds.column("dv_size").cast(pa.int64())
+    columns = {
+        "kind": _repeated(POSITION_VECTOR, len(adds)),
+        "encoding": _repeated(DELETION_VECTOR, len(adds)),
+        "location": _locations(root, adds),
+        "inline": _inline_bytes(adds),
+        "offset": pc.if_else(inline, None, pc.fill_null(adds.column("dv_offset"), _FIRST_OFFSET)).cast(
+            pa.int64()
+        ),
+        "length": pc.add(size, frame),
+        "cardinality": adds.column("dv_cardinality"),
+        "referenced_file": locations,
+        "identity": vector_ids(adds),
+    }
+    arrays = [columns.get(f.name, pa.nulls(len(adds), f.type)) for f in DELETES_SCHEMA]
+    return pa.table(arrays, schema=DELETES_SCHEMA)
+
+
+def _verify_storage_known(adds: pa.Table) -> None:
+    known = pc.is_in(adds.column("dv_storage"), value_set=pa.array([_STORED, _ABSOLUTE, _INLINE]))
+    _refuse(adds, pc.invert(known), "dv_storage", "vector storage type is {!r}, expected u, p or i")
+
+
+def _verify_sizes(adds: pa.Table) -> None:
+    for column in ("dv_path", "dv_size", "dv_cardinality"):
+        _refuse(
+            adds, pc.is_null(adds.column(column)), column, f"{column} of a vector is {{}}, expected a value"
+        )
+    for column in ("dv_size", "dv_cardinality", "dv_offset"):
+        negative = pc.fill_null(pc.less(adds.column(column), 0), False)  # noqa: FBT003
+        _refuse(adds, negative, column, f"{column} of a vector is {{}}, expected no less than 0")
+
+
+def _refuse(adds: pa.Table, bad: pa.ChunkedArray, column: str, message: str) -> None:
+    if pc.any(bad).as_py():
+        row = adds.filter(bad).slice(0, 1)
+        raise CorruptVectorError(
+            message.format(row.column(column)[0].as_py()), path=row.column("path")[0].as_py()
+        )
+
+
+def _locations(root: str, adds: pa.Table) -> pa.Array:
+    """Each vector file's location; many vectors share a file, so each name is decoded once."""
+    storage = adds.column("dv_storage").combine_chunks()
+    named = pc.if_else(
+        pc.equal(storage, _INLINE), None, pc.binary_join_element_wise(storage, adds.column("dv_path"), "")
+    )
+    names = (
+        named.combine_chunks().dictionary_encode()
+        if isinstance(named, pa.ChunkedArray)
+        else named.dictionary_encode()
+    )
+    found = [_location(root, name[0], name[1:]) for name in names.dictionary.to_pylist()]
+    return pa.array(found, pa.string()).take(names.indices)
+
+
+def _location(root: str, storage: str, path: str) -> str:
+    if storage == _STORED:
+        return vector_file(root, path)
+    if not location.is_absolute(path):
+        raise CorruptVectorError(
+            f"vector path {path!r} is relative, expected an absolute one (storage type p)"
+        )
+    return location.resolve(root, path)
+
+
+def _inline_bytes(adds: pa.Table) -> pa.Array:
+    found: list[bytes | None] = [None] * len(adds)
+    storage = adds.column("dv_storage")
+    for row in np.flatnonzero(pc.equal(storage, _INLINE).to_numpy()):
+        text, size = adds.column("dv_path")[row].as_py(), adds.column("dv_size")[row].as_py()
+        try:
+            data = z85.decode(text)
+        except FormatError as error:
+            raise CorruptVectorError(
+                f"inline vector: {error}", path=adds.column("path")[row].as_py()
+            ) from None
+        _verify_inline_size(data, size, adds.column("path")[row].as_py())
+        found[row] = data[:size]
+    return pa.array(found, pa.binary())
+
+
+def _verify_inline_size(data: bytes, size: int, path: str) -> None:
+    # Z85 works in groups of four bytes, so up to three zeros follow.
+    if not size <= len(data) < size + 4 or any(data[size:]):
+        raise CorruptVectorError(
+            f"inline vector has {len(data)} bytes, expected {size} and zeros up to a multiple of 4", path=path
+        )
+
+
+def _repeated(value: str, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value), count)

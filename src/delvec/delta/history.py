@@ -1,0 +1,156 @@
+"""When each commit happened and what it was: history, and time travel by timestamp.
+
+A commit's time is the one it states itself where the table has in-commit timestamps, from the
+version that enabled them on; before, it is its file's modification time, moved forward where
+needed so that times ascend with versions.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from delvec import location
+from delvec.delta.commit_file import parse_commit_info
+from delvec.delta.load import in_parallel
+from delvec.delta.log import Listing
+from delvec.errors import FormatError, TableNotFoundError
+from delvec.storage import Storage
+
+ENABLED = "delta.enableInCommitTimestamps"
+ENABLED_SINCE = "delta.inCommitTimestampEnablementVersion"
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MILLISECOND = dt.timedelta(milliseconds=1)
+
+HISTORY_SCHEMA = pa.schema(
+    [
+        pa.field("version", pa.int64(), nullable=False),
+        pa.field("timestamp", pa.timestamp("ms", tz="UTC"), nullable=False),
+        pa.field("operation", pa.string()),
+        pa.field("parameters", pa.map_(pa.string(), pa.string())),
+        pa.field("metrics", pa.map_(pa.string(), pa.string())),
+        pa.field("read_version", pa.int64()),
+        pa.field("isolation_level", pa.string()),
+        pa.field("is_blind_append", pa.bool_()),
+        pa.field("user_name", pa.string()),
+        pa.field("engine", pa.string()),
+    ]
+)
+
+
+class CommitTimes:
+    """The times of the commits that a whole listing of the log shows."""
+
+    def __init__(self, storage: Storage, listing: Listing, properties: Mapping[str, str]) -> None:
+        self._storage = storage
+        self._listing = listing
+        self._stated_since = _stated_since(properties, storage.root)
+        self._infos: dict[int, dict[str, Any]] = {}
+        self.versions = [v for v in sorted(listing.commits) if v >= listing.earliest >= 0]
+        self._file_times = self._ascending_file_times()
+
+    def info(self, version: int) -> dict[str, Any]:
+        """The commit's ``commitInfo``, empty where it has none."""
+        if version not in self._infos:
+            path = self._listing.commits[version].path
+            data = self._storage.read(path)
+            try:
+                self._infos[version] = parse_commit_info(data)
+            except FormatError as error:
+                raise error.at(location.join(self._storage.root, path)) from None
+        return self._infos[version]
+
+    def millis(self, version: int) -> int:
+        """When the commit happened, in milliseconds since 1970."""
+        if self._stated_since is None or version < self._stated_since:
+            return self._file_times[version]
+        stated = self.info(version).get("inCommitTimestamp")
+        if not isinstance(stated, int):
+            raise FormatError(
+                f"commit {version} has inCommitTimestamp {stated!r}, expected a number",
+                path=location.join(self._storage.root, self._listing.commits[version].path),
+            )
+        return stated
+
+    def version_at(self, timestamp: dt.datetime) -> int:
+        """The version that was the newest one at ``timestamp``."""
+        wanted = (timestamp - _EPOCH) // _MILLISECOND
+        position = bisect_right(self.versions, wanted, key=self.millis)
+        if position == 0:
+            raise self._out_of_range(timestamp, "before the first")
+        if wanted > self.millis(self.versions[-1]):
+            raise self._out_of_range(timestamp, "after the last")
+        return self.versions[position - 1]
+
+    def _out_of_range(self, timestamp: dt.datetime, where: str) -> TableNotFoundError:
+        first, last = (as_datetime(self.millis(v)).isoformat() for v in (self.versions[0], self.versions[-1]))
+        return TableNotFoundError(
+            f"timestamp {timestamp.isoformat()} is {where} commit, expected {first} "
+            f"(version {self.versions[0]}) to {last} (version {self.versions[-1]}): {self._storage.root}"
+        )
+
+    def _ascending_file_times(self) -> dict[int, int]:
+        times: dict[int, int] = {}
+        last = -1
+        for version in sorted(self._listing.commits):
+            millis = (self._listing.commits[version].modified - _EPOCH) // _MILLISECOND
+            last = max(millis, last + 1)
+            times[version] = last
+        return times
+
+
+def list_commits(times: CommitTimes, *, limit: int | None = None) -> pa.Table:
+    """The commits, newest first, as ``HISTORY_SCHEMA``."""
+    versions = times.versions[::-1][:limit]
+    infos = in_parallel(times.info, versions)
+    rows = [_row(version, times.millis(version), info) for version, info in zip(versions, infos, strict=True)]
+    return pa.Table.from_pylist(rows, schema=HISTORY_SCHEMA)
+
+
+def as_datetime(millis: int) -> dt.datetime:
+    try:
+        return _EPOCH + millis * _MILLISECOND
+    except OverflowError:
+        raise FormatError(f"commit time is {millis} ms, expected one before the year 10000") from None
+
+
+def _row(version: int, millis: int, info: Mapping[str, Any]) -> dict[str, Any]:
+    blind = info.get("isBlindAppend")
+    read_version = info.get("readVersion")
+    return {
+        "version": version,
+        "timestamp": as_datetime(millis),
+        "operation": _text(info.get("operation")),
+        "parameters": _texts(info.get("operationParameters")),
+        "metrics": _texts(info.get("operationMetrics")),
+        "read_version": read_version if type(read_version) is int else None,
+        "isolation_level": _text(info.get("isolationLevel")),
+        "is_blind_append": blind if isinstance(blind, bool) else None,
+        "user_name": _text(info.get("userName")),
+        "engine": _text(info.get("engineInfo")),
+    }
+
+
+def _texts(found: Any) -> Sequence[tuple[str, str | None]] | None:
+    return [(key, _text(value)) for key, value in found.items()] if isinstance(found, dict) else None
+
+
+def _text(value: Any) -> str | None:
+    """Texts as they are; what else an engine wrote there, as JSON."""
+    return value if isinstance(value, str | None) else orjson.dumps(value).decode()
+
+
+def _stated_since(properties: Mapping[str, str], where: str) -> int | None:
+    """From which version on commits state their time; None where they do not."""
+    if properties.get(ENABLED, "false").lower() != "true":
+        return None
+    since = properties.get(ENABLED_SINCE, "0")
+    if not since.isdecimal():
+        raise FormatError(f"{ENABLED_SINCE} is {since!r}, expected a version: {where}")
+    return int(since)

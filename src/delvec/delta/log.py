@@ -1,0 +1,190 @@
+"""The log directory: which files it has, and which of them make up a version.
+
+    _delta_log/00000000000000000010.json                               commit 10
+               00000000000000000010.checkpoint.parquet                 checkpoint, classic or V2
+               00000000000000000010.checkpoint.0000000001.0000000003.parquet   part 1 of 3
+               00000000000000000010.checkpoint.<uuid>.{json,parquet}   checkpoint, V2
+               00000000000000000004.00000000000000000006.compacted.json        commits 4 to 6 in one
+               _last_checkpoint                                        a hint where to start
+               _sidecars/                                              file actions of V2 checkpoints
+
+Every other file is foreign and ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from delvec.errors import FormatError, ObjectNotFoundError, TableNotFoundError
+from delvec.storage import Entry, Storage
+
+LOG = "_delta_log"
+SIDECARS = f"{LOG}/_sidecars"
+LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
+
+_COMMIT = re.compile(r"(\d{20})\.json")
+_COMPACTED = re.compile(r"(\d{20})\.(\d{20})\.compacted\.json")
+_CLASSIC = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_PART = re.compile(r"(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
+_V2 = re.compile(r"(\d{20})\.checkpoint\.([0-9a-fA-F-]{36})\.(?:json|parquet)")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A whole checkpoint: one file, or all parts of a multi-part one, in order."""
+
+    version: int
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    first: int
+    last: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What the log directory holds, by version. ``whole`` is false where it starts in the middle."""
+
+    location: str
+    commits: dict[int, Entry]
+    checkpoints: dict[int, Checkpoint]
+    compactions: tuple[Compaction, ...]
+    whole: bool
+
+    @property
+    def latest(self) -> int:
+        """The newest version there is, -1 where there is none."""
+        return max(max(self.commits, default=-1), max(self.checkpoints, default=-1))
+
+    @property
+    def earliest(self) -> int:
+        """The oldest version that can be read: its checkpoint is there, or all commits from 0."""
+        if 0 in self.commits:
+            return 0
+        return min(self.checkpoints, default=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The files that make up one version: a checkpoint, and what came after it, in order."""
+
+    version: int
+    checkpoint: Checkpoint | None
+    tail: tuple[Entry | Compaction, ...]
+
+
+def list_log(storage: Storage, *, since: int | None = None) -> Listing:
+    """The log's files; with ``since``, only those of that version and later."""
+    start = None if since is None else f"{LOG}/{since:020d}"
+    entries = storage.list(f"{LOG}/", start_after=start)
+    return _sort_out(storage.root, entries, whole=since is None)
+
+
+def list_from_hint(storage: Storage) -> Listing:
+    """The log's files from the last checkpoint on, or all where the hint is missing or wrong."""
+    version = _hinted_version(storage)
+    if version is not None:
+        listing = list_log(storage, since=version)
+        if listing.checkpoints:
+            return listing
+    return list_log(storage)
+
+
+def segment(listing: Listing, version: int | None = None) -> Segment:
+    """The files of ``version`` (the newest where not given); refuses a log that lacks one of them."""
+    _verify_is_table(listing)
+    version = listing.latest if version is None else version
+    _verify_version_in_range(listing, version)
+    checkpoint = max(
+        (c for c in listing.checkpoints.values() if c.version <= version), key=_version, default=None
+    )
+    first = checkpoint.version + 1 if checkpoint else 0
+    return Segment(version, checkpoint, tail(listing, first, version))
+
+
+def tail(listing: Listing, first: int, last: int) -> tuple[Entry | Compaction, ...]:
+    """The commits and compactions that cover the versions ``first`` to ``last``, in order."""
+    found: list[Entry | Compaction] = []
+    while first <= last:
+        fitting = (c for c in listing.compactions if c.first == first and first < c.last <= last)
+        compaction = max(fitting, key=lambda c: c.last, default=None)
+        if compaction is not None:
+            found.append(compaction)
+            first = compaction.last + 1
+        elif first in listing.commits:
+            found.append(listing.commits[first])
+            first += 1
+        else:
+            raise FormatError(
+                f"log has a gap: commit {first} is missing, expected all from it to {last}",
+                path=f"{listing.location}/{LOG}/{first:020d}.json",
+            )
+    return tuple(found)
+
+
+def _verify_is_table(listing: Listing) -> None:
+    if listing.latest < 0:
+        raise TableNotFoundError(f"no Delta table: no commit and no checkpoint in {listing.location}/{LOG}")
+
+
+def _verify_version_in_range(listing: Listing, version: int) -> None:
+    if version > listing.latest or version < 0:
+        raise TableNotFoundError(
+            f"version {version} does not exist, expected {max(listing.earliest, 0)} to {listing.latest}: "
+            f"{listing.location}"
+        )
+    if listing.whole and version < listing.earliest and 0 not in listing.commits:
+        raise TableNotFoundError(
+            f"version {version} can no longer be read, expected {listing.earliest} to {listing.latest} "
+            f"(older commits were cleaned up): {listing.location}"
+        )
+
+
+def _version(checkpoint: Checkpoint) -> int:
+    return checkpoint.version
+
+
+def _sort_out(location: str, entries: Iterable[Entry], *, whole: bool) -> Listing:
+    commits: dict[int, Entry] = {}
+    compactions: list[Compaction] = []
+    classic: dict[int, str] = {}
+    v2: dict[int, str] = {}
+    parts: dict[tuple[int, int], dict[int, str]] = {}
+    for entry in entries:
+        folder, _, name = entry.path.rpartition("/")
+        if folder != LOG or not name[:1].isdigit():
+            continue
+        if found := _COMMIT.fullmatch(name):
+            commits[int(found[1])] = entry
+        elif found := _COMPACTED.fullmatch(name):
+            compactions.append(Compaction(int(found[1]), int(found[2]), entry.path))
+        elif found := _CLASSIC.fullmatch(name):
+            classic[int(found[1])] = entry.path
+        elif found := _V2.fullmatch(name):
+            v2[int(found[1])] = entry.path
+        elif found := _PART.fullmatch(name):
+            parts.setdefault((int(found[1]), int(found[3])), {})[int(found[2])] = entry.path
+    # Where a version has several checkpoints any of them will do; later lines win.
+    checkpoints = {version: Checkpoint(version, (path,)) for version, path in classic.items()}
+    for (version, count), found_parts in parts.items():
+        if sorted(found_parts) == list(range(1, count + 1)):
+            checkpoints[version] = Checkpoint(version, tuple(path for _, path in sorted(found_parts.items())))
+    checkpoints |= {version: Checkpoint(version, (path,)) for version, path in v2.items()}
+    return Listing(location, commits, checkpoints, tuple(compactions), whole)
+
+
+def _hinted_version(storage: Storage) -> int | None:
+    try:
+        hint: Any = orjson.loads(storage.read(LAST_CHECKPOINT))
+    except (ObjectNotFoundError, orjson.JSONDecodeError):
+        return None
+    version = hint.get("version") if isinstance(hint, dict) else None
+    return version if isinstance(version, int) and 0 <= version < 10**20 else None

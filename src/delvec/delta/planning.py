@@ -1,0 +1,116 @@
+"""From a snapshot and a condition to a ``ScanPlan``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from delvec import location
+from delvec.chunked import Rows, rows_of
+from delvec.delta.descriptor import deletes_of
+from delvec.delta.facts import SnapshotFacts
+from delvec.plan import (
+    FILES_SCHEMA,
+    MATCH_ALL,
+    MATCH_SOME,
+    Base,
+    PartitionField,
+    PartitionSpec,
+    ReadSchema,
+    ScanPlan,
+)
+from delvec.predicate import Condition
+from delvec.stats import ConstantColumn, FileFacts
+
+if TYPE_CHECKING:
+    from delvec.delta.snapshot import Snapshot
+
+SPEC_ID = 0  # a Delta table has one partitioning for all its life
+
+
+def plan(snapshot: Snapshot, condition: Condition | None, facts: SnapshotFacts) -> ScanPlan:
+    """The files of ``snapshot`` that may hold a matching row."""
+    chosen: FileFacts = facts
+    if condition is None:
+        rows = np.arange(facts.count)
+        adds, only = snapshot.adds, np.zeros(facts.count, dtype=bool)
+    else:
+        facts.prepare(condition.columns)
+        matches = condition.match(facts)
+        rows = np.flatnonzero(matches.may)
+        adds, chosen, only = rows_of(snapshot.adds, rows), facts.at(rows), matches.only[rows]
+    locations = location.resolve_many(snapshot.location, adds.column("path"))
+    vector, deletes = deletes_of(snapshot.location, adds, locations)
+    return ScanPlan(
+        location=snapshot.location,
+        base=Base(version=snapshot.version),
+        schema=snapshot.schema,
+        specs={SPEC_ID: _spec(snapshot)},
+        read_schemas=(
+            ReadSchema(snapshot.schema, by_id=snapshot.by_id, constants=snapshot.partition_columns),
+        ),
+        condition=condition,
+        files=_files(snapshot, rows, chosen, adds=adds, locations=locations, vector=vector, only=only),
+        facts=chosen,
+        deletes=deletes,
+        delete_groups=(),
+        carry=adds,
+        skipped=facts.count - len(rows),
+    )
+
+
+def _files(
+    snapshot: Snapshot,
+    rows: Rows,
+    facts: FileFacts,
+    *,
+    adds: pa.Table,
+    locations: pa.Array,
+    vector: pa.Array,
+    only: np.ndarray[tuple[int], np.dtype[np.bool_]],
+) -> pa.Table:
+    count = len(rows)
+    columns = {
+        "file_id": pa.array(rows, pa.int64()),
+        "location": locations,
+        "raw_location": adds.column("path"),
+        "file_format": pa.repeat(pa.scalar("parquet"), count),
+        "size": adds.column("size"),
+        "modified_ms": adds.column("modification_time"),
+        "record_count": facts.record_count,
+        "spec_id": pa.repeat(pa.scalar(SPEC_ID, pa.int32()), count),
+        "read_schema": pa.repeat(pa.scalar(0, pa.int32()), count),
+        "first_row_id": adds.column("base_row_id"),
+        "row_version": adds.column("default_row_commit_version"),
+        "vector": vector,
+        "match": pa.array(np.where(only, MATCH_ALL, MATCH_SOME), pa.string()),
+        "carry": pa.array(np.arange(count), pa.int64()),
+    }
+    arrays = [columns.get(f.name, pa.nulls(count, f.type)) for f in FILES_SCHEMA]
+    table = pa.table(arrays, schema=FILES_SCHEMA)
+    return table.append_column("partition", _partition(snapshot, facts, count))
+
+
+def _partition(snapshot: Snapshot, facts: FileFacts, count: int) -> pa.Array:
+    names = snapshot.partition_columns
+    if not names:
+        return pa.StructArray.from_buffers(pa.struct([]), count, [None])
+    values = []
+    for name in names:
+        column = facts.column((name,))
+        assert isinstance(column, ConstantColumn)
+        values.append(column.values)
+    return pa.StructArray.from_arrays(values, names=list(names))
+
+
+def _spec(snapshot: Snapshot) -> PartitionSpec:
+    fields = {field.name: field for field in snapshot.schema}
+    return PartitionSpec(
+        SPEC_ID,
+        tuple(
+            PartitionField(name, (name,), "identity", fields[name].type)
+            for name in snapshot.partition_columns
+        ),
+    )

@@ -1,0 +1,176 @@
+"""The table schema as the log records it: Spark's JSON, with Delta's column metadata."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from delvec.errors import FormatError, UnsupportedFeatureError
+from delvec.schema import PRIMITIVES, Array, DataType, Decimal, Field, Map, Primitive, Schema, Struct
+
+PHYSICAL_NAME = "delta.columnMapping.physicalName"
+FIELD_ID = "delta.columnMapping.id"
+TYPE_CHANGES = "delta.typeChanges"
+
+MAPPING_NONE, MAPPING_NAME, MAPPING_ID = "none", "name", "id"
+
+_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
+_COLLATED_STRING = re.compile(r"string collate \w+", re.IGNORECASE)
+# Names Spark also accepts in schema JSON.
+_ALIASES = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long", "null": "void"}
+
+_INTEGERS = ("byte", "short", "integer", "long")
+
+
+def parse_schema(text: str, *, mapping: str = MAPPING_NONE) -> Schema:
+    """The schema in ``text``, a ``metaData`` action's ``schemaString``.
+
+    ``mapping`` is the table's column mapping mode; unless it is ``none`` every field must carry
+    its physical name.
+    """
+    try:
+        tree = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise FormatError(f"schema is not JSON: {error}") from None
+    schema = _parse_type(tree, "schema", mapping)
+    if not isinstance(schema, Struct):
+        raise FormatError(f"schema is of type {schema}, expected struct")
+    return schema
+
+
+def _parse_type(tree: Any, where: str, mapping: str) -> DataType:
+    if isinstance(tree, str):
+        return _parse_primitive(tree, where)
+    if not isinstance(tree, dict):
+        raise FormatError(f"type of {where} is {_shown(tree)}, expected a name or an object")
+    match tree.get("type"):
+        case "struct":
+            return _parse_struct(tree, where, mapping)
+        case "array":
+            element = _parse_type(tree.get("elementType"), f"{where}.element", mapping)
+            return Array(element, _flag(tree, "containsNull"))
+        case "map":
+            key = _parse_type(tree.get("keyType"), f"{where}.key", mapping)
+            value = _parse_type(tree.get("valueType"), f"{where}.value", mapping)
+            return Map(key, value, _flag(tree, "valueContainsNull"))
+        case other:
+            raise FormatError(f"type of {where} is {_shown(other)}, expected struct, array or map")
+
+
+def _parse_primitive(name: str, where: str) -> DataType:
+    name = _ALIASES.get(name, name)
+    if name in PRIMITIVES:
+        return Primitive(name)
+    if name == "decimal":
+        return Decimal(10, 0)
+    if found := _DECIMAL.fullmatch(name):
+        precision, scale = int(found[1]), int(found[2])
+        if not (1 <= precision <= 38 and 0 <= scale <= precision):
+            raise FormatError(f"type of {where} is {name}, expected 1 to 38 digits and a scale within them")
+        return Decimal(precision, scale)
+    if _COLLATED_STRING.fullmatch(name):
+        return Primitive("string")
+    raise UnsupportedFeatureError(
+        f"type of {where} is {name}, expected {', '.join(PRIMITIVES)} or decimal", feature=f"type {name}"
+    )
+
+
+def _parse_struct(tree: Mapping[str, Any], where: str, mapping: str) -> Struct:
+    fields = tree.get("fields")
+    if not isinstance(fields, list):
+        raise FormatError(f"fields of {where} are {_shown(fields)}, expected a list")
+    return Struct(tuple(_parse_field(field, where, mapping) for field in fields))
+
+
+def _parse_field(tree: Any, parent: str, mapping: str) -> Field:
+    if not isinstance(tree, dict) or not isinstance(tree.get("name"), str):
+        raise FormatError(f"a field of {parent} is {_shown(tree)}, expected an object with a name")
+    name = tree["name"]
+    where = name if parent == "schema" else f"{parent}.{name}"
+    metadata = tree.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise FormatError(f"metadata of column {where} is {_shown(metadata)}, expected an object")
+    data_type = _parse_type(tree.get("type"), where, mapping)
+    return Field(
+        name=name,
+        type=data_type,
+        nullable=_flag(tree, "nullable"),
+        field_id=_field_id(metadata, where, mapping),
+        physical_name=_physical_name(metadata, name, where, mapping),
+        widened_from=_widened_from(metadata, where),
+        metadata=metadata,
+    )
+
+
+def _physical_name(metadata: Mapping[str, Any], name: str, where: str, mapping: str) -> str:
+    if mapping == MAPPING_NONE:
+        return name
+    physical = metadata.get(PHYSICAL_NAME)
+    if not isinstance(physical, str) or not physical:
+        raise FormatError(
+            f"{PHYSICAL_NAME} of column {where} is {_shown(physical)}, expected a name (mapping by {mapping})"
+        )
+    return physical
+
+
+def _field_id(metadata: Mapping[str, Any], where: str, mapping: str) -> int | None:
+    found = metadata.get(FIELD_ID)
+    if found is None and mapping != MAPPING_ID:
+        return None
+    if not isinstance(found, int) or isinstance(found, bool):
+        raise FormatError(f"{FIELD_ID} of column {where} is {_shown(found)}, expected a number")
+    return found
+
+
+def _widened_from(metadata: Mapping[str, Any], where: str) -> tuple[DataType, ...]:
+    """Types the column itself once had; changes inside arrays and maps are verified, not listed."""
+    changes = metadata.get(TYPE_CHANGES, [])
+    if not isinstance(changes, list):
+        raise FormatError(f"{TYPE_CHANGES} of column {where} is {_shown(changes)}, expected a list")
+    olds = []
+    for change in changes:
+        if not isinstance(change, dict):
+            raise FormatError(f"{TYPE_CHANGES} of column {where} holds {_shown(change)}, expected objects")
+        old = _parse_type(change.get("fromType"), where, MAPPING_NONE)
+        new = _parse_type(change.get("toType"), where, MAPPING_NONE)
+        _verify_widening(old, new, where)
+        if not change.get("fieldPath"):
+            olds.append(old)
+    return tuple(olds)
+
+
+def _verify_widening(old: DataType, new: DataType, where: str) -> None:
+    if not _is_widening(old, new):
+        raise UnsupportedFeatureError(
+            f"column {where} changed its type from {old} to {new}, expected a widening delvec can read",
+            feature=f"typeWidening {old} to {new}",
+        )
+
+
+def _is_widening(old: DataType, new: DataType) -> bool:
+    match old, new:
+        case Primitive(a), Primitive(b) if a in _INTEGERS and b in _INTEGERS:
+            return _INTEGERS.index(a) < _INTEGERS.index(b)
+        case Primitive("byte" | "short" | "integer"), Primitive("double"):
+            return True
+        case (Primitive("float"), Primitive("double")) | (Primitive("date"), Primitive("timestamp_ntz")):
+            return True
+        case Primitive("byte" | "short" | "integer"), Decimal(precision, scale):
+            return precision - scale >= 10
+        case Primitive("long"), Decimal(precision, scale):
+            return precision - scale >= 20
+        case Decimal(p1, s1), Decimal(p2, s2):
+            return s2 >= s1 and p2 - s2 >= p1 - s1
+    return False
+
+
+def _flag(tree: Mapping[str, Any], key: str) -> bool:
+    return tree.get(key) is not False
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"

@@ -1,0 +1,166 @@
+"""One version of a Delta table, unchangeable: what it is, and the plans made from it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from delvec import predicate
+from delvec.delta import planning
+from delvec.delta.actions import DomainMetadata, Metadata
+from delvec.delta.facts import SnapshotFacts
+from delvec.delta.features import COLUMN_MAPPING, DELETION_VECTORS, Protocol, verify_readable
+from delvec.delta.load import LogState, tombstones
+from delvec.delta.schema import MAPPING_ID, MAPPING_NAME, MAPPING_NONE, parse_schema
+from delvec.errors import CorruptVectorError, FormatError, UnsupportedFeatureError
+from delvec.plan import ScanPlan
+from delvec.schema import Schema
+from delvec.storage import Storage
+
+MAPPING_MODE = "delta.columnMapping.mode"
+
+
+class Snapshot:
+    """A version of the table. Made by ``DeltaTable.snapshot``; refuses what cannot be read right."""
+
+    format = "delta"
+
+    def __init__(self, storage: Storage, state: LogState, *, timestamp: dt.datetime | None = None) -> None:
+        self.storage = storage
+        self.state = state
+        self._facts: dict[str, SnapshotFacts] = {}
+        protocol, metadata = state.small.protocol, state.small.metadata
+        if protocol is None or metadata is None:
+            missing = "protocol" if protocol is None else "metaData"
+            raise FormatError(
+                f"version {state.version} has no {missing} action, expected one: {storage.root}"
+            )
+        self.protocol: Protocol = protocol
+        self.metadata: Metadata = metadata
+        self.timestamp = timestamp
+        verify_readable(protocol, storage.root)
+        _verify_provider(metadata, storage.root)
+        self._verify_vectors_allowed()
+
+    @property
+    def version(self) -> int:
+        return self.state.version
+
+    @property
+    def location(self) -> str:
+        return self.storage.root
+
+    @property
+    def adds(self) -> pa.Table:
+        """The live files, as ``actions.ADDS_SCHEMA``."""
+        return self.state.adds
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self.metadata.configuration
+
+    @property
+    def domains(self) -> Mapping[str, DomainMetadata]:
+        """The domain metadata in force, removed ones left out."""
+        return {name: domain for name, domain in self.state.small.domains.items() if not domain.removed}
+
+    @property
+    def txns(self) -> Mapping[str, int]:
+        """The last version that each idempotent writer has written."""
+        return self.state.small.txns
+
+    @cached_property
+    def mapping(self) -> str:
+        """The column mapping mode: ``none``, ``name`` or ``id``."""
+        mode = self.properties.get(MAPPING_MODE, MAPPING_NONE)
+        if mode not in (MAPPING_NONE, MAPPING_NAME, MAPPING_ID):
+            raise FormatError(f"{MAPPING_MODE} is {mode!r}, expected none, name or id: {self.location}")
+        # The mode counts only where the protocol makes every reader know of it.
+        return mode if COLUMN_MAPPING in self.protocol.features_to_read else MAPPING_NONE
+
+    @property
+    def by_id(self) -> bool:
+        return self.mapping == MAPPING_ID
+
+    @cached_property
+    def schema(self) -> Schema:
+        try:
+            return parse_schema(self.metadata.schema_string, mapping=self.mapping)
+        except FormatError as error:
+            raise error.at(self.location) from None
+
+    @cached_property
+    def partition_columns(self) -> tuple[str, ...]:
+        names = {field.name for field in self.schema}
+        for name in self.metadata.partition_columns:
+            if name not in names:
+                raise FormatError(
+                    f"partition column {name!r} is not in the schema, expected one of "
+                    f"{', '.join(sorted(names))}: {self.location}"
+                )
+        return self.metadata.partition_columns
+
+    def details(self) -> Mapping[str, Any]:
+        """Protocol and identity, for people: only what the log states."""
+        stated = {
+            "reader version": self.protocol.min_reader_version,
+            "writer version": self.protocol.min_writer_version,
+            "reader features": sorted(self.protocol.reader_features),
+            "writer features": sorted(self.protocol.writer_features),
+            "column mapping": self.mapping if self.mapping != MAPPING_NONE else None,
+            "domains": sorted(self.domains),
+            "id": self.metadata.id,
+            "name": self.metadata.name,
+            "description": self.metadata.description,
+        }
+        return {name: value for name, value in stated.items() if value not in (None, [])}
+
+    def tombstones(self) -> pa.Table:
+        """The removed files, as ``actions.REMOVES_SCHEMA``; read from the checkpoint when asked for."""
+        return tombstones(self.storage, self.state)
+
+    def facts(self, *, time_zone: str = "UTC") -> SnapshotFacts:
+        """Statistics and partition values of all live files, kept once parsed."""
+        if time_zone not in self._facts:
+            self._facts[time_zone] = SnapshotFacts(
+                self.adds, self.schema, self.partition_columns, time_zone=time_zone
+            )
+        return self._facts[time_zone]
+
+    def plan(
+        self,
+        where: str | None = None,
+        *,
+        case_sensitive: bool = False,
+        time_zone: str = "UTC",
+        ansi: bool = True,
+    ) -> ScanPlan:
+        """The files that may hold a row for which ``where`` is true; all of them without it."""
+        condition = (
+            None
+            if where is None
+            else predicate.parse(
+                where, self.schema, case_sensitive=case_sensitive, time_zone=time_zone, ansi=ansi
+            )
+        )
+        return planning.plan(self, condition, self.facts(time_zone=time_zone))
+
+    def _verify_vectors_allowed(self) -> None:
+        # Without the feature other readers ignore the vector, and which rows are live is undecided.
+        vectors = self.adds.column("dv_storage")
+        if DELETION_VECTORS not in self.protocol.features_to_read and vectors.null_count != len(vectors):
+            path = self.adds.filter(vectors.is_valid()).column("path")[0].as_py()
+            raise CorruptVectorError(
+                f"file has a vector, expected none: the protocol lacks {DELETION_VECTORS}", path=path
+            )
+
+
+def _verify_provider(metadata: Metadata, where: str) -> None:
+    if metadata.provider.lower() != "parquet":
+        raise UnsupportedFeatureError(
+            f"data files are {metadata.provider}, expected parquet: {where}", feature=metadata.provider
+        )

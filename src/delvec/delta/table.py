@@ -1,0 +1,120 @@
+"""A Delta table at a location: its versions, found and kept up to date."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from delvec.delta.history import CommitTimes, as_datetime, list_commits
+from delvec.delta.load import extend, load
+from delvec.delta.log import Listing, Segment, list_from_hint, list_log, segment, tail
+from delvec.delta.snapshot import Snapshot
+from delvec.errors import FormatError, InvalidOperationError
+from delvec.storage import Entry, Storage, open_storage
+
+
+class DeltaTable:
+    """Reads the log; remembers the newest snapshot, and reads only what came after it."""
+
+    format = "delta"
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self._latest: Snapshot | None = None
+        self._tip: Entry | None = None
+
+    @classmethod
+    def open(cls, location: str, options: Mapping[str, str] | None = None) -> DeltaTable:
+        """The table at ``location``. Nothing is read yet."""
+        return cls(open_storage(location, options))
+
+    @property
+    def location(self) -> str:
+        return self.storage.root
+
+    def snapshot(self, version: int | None = None, timestamp: dt.datetime | str | None = None) -> Snapshot:
+        """The newest version, or the one asked for by number or by the time it was the newest."""
+        if version is not None and timestamp is not None:
+            raise InvalidOperationError(
+                f"both version {version} and timestamp {timestamp} are given, expected one of them"
+            )
+        if timestamp is not None:
+            version = self.version_at(timestamp)
+        return self._newest() if version is None else self._at(version)
+
+    def version_at(self, timestamp: dt.datetime | str) -> int:
+        """The version that was the newest one at ``timestamp``; a time without a zone is UTC."""
+        return self._commit_times().version_at(_instant(timestamp))
+
+    def committed_at(self, version: int) -> dt.datetime | None:
+        """When the version was committed; None where its commit is no longer in the log."""
+        times = self._commit_times()
+        return as_datetime(times.millis(version)) if version in times.versions else None
+
+    def history(self, limit: int | None = None) -> pa.Table:
+        """The commits still in the log, newest first, as ``history.HISTORY_SCHEMA``."""
+        return list_commits(self._commit_times(), limit=limit)
+
+    def _commit_times(self) -> CommitTimes:
+        latest = self._newest()
+        listing = list_log(self.storage)
+        return CommitTimes(self.storage, listing, latest.properties)
+
+    def _newest(self) -> Snapshot:
+        if self._latest is None or not self._advanced():
+            listing, found = self._newest_segment()
+            self._keep(Snapshot(self.storage, load(self.storage, found)), listing)
+        assert self._latest is not None
+        return self._latest
+
+    def _newest_segment(self) -> tuple[Listing, Segment]:
+        listing = list_from_hint(self.storage)
+        try:
+            return listing, segment(listing)
+        except FormatError:
+            if listing.whole:
+                raise
+        # The hint led to a broken place: a checkpoint before it may still have all that follows.
+        listing = list_log(self.storage)
+        return listing, segment(listing)
+
+    def _advanced(self) -> bool:
+        """Bring the remembered snapshot up to date; False where the log must be read anew."""
+        assert self._latest is not None
+        known = self._latest.version
+        listing = list_log(self.storage, since=known)
+        if listing.commits.get(known) != self._tip or listing.latest < known:
+            return False  # cleaned up, or another table in the old one's place
+        if listing.latest > known:
+            try:
+                later = tail(listing, known + 1, listing.latest)
+            except FormatError:
+                return False
+            state = extend(self.storage, self._latest.state, listing.latest, later)
+            self._keep(Snapshot(self.storage, state), listing)
+        return True
+
+    def _keep(self, snapshot: Snapshot, listing: Listing) -> None:
+        self._latest = snapshot
+        self._tip = listing.commits.get(snapshot.version)
+
+    def _at(self, version: int) -> Snapshot:
+        if self._latest is not None and self._latest.version == version:
+            return self._latest
+        listing = list_from_hint(self.storage)
+        if not listing.whole and version not in range(min(listing.checkpoints), listing.latest + 1):
+            listing = list_log(self.storage)
+        return Snapshot(self.storage, load(self.storage, segment(listing, version)))
+
+
+def _instant(timestamp: dt.datetime | str) -> dt.datetime:
+    if isinstance(timestamp, str):
+        try:
+            timestamp = dt.datetime.fromisoformat(timestamp)
+        except ValueError:
+            raise InvalidOperationError(
+                f"timestamp is {timestamp!r}, expected ISO 8601 such as 2025-01-31T12:00:00Z"
+            ) from None
+    return timestamp if timestamp.tzinfo is not None else timestamp.replace(tzinfo=dt.UTC)

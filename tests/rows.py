@@ -1,0 +1,134 @@
+"""The rows of a scan plan, read with pyarrow: slow, plain, and independent of any engine.
+
+It reads what a plan says and nothing else, so a wrong plan gives wrong rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from delvec.deletes.loader import load_vectors
+from delvec.plan import ReadSchema, ScanPlan
+from delvec.schema import Array, DataType, Field, Map, Primitive, Struct, arrow_type
+
+FIELD_ID = b"PARQUET:field_id"
+
+
+def read_table(plan: ScanPlan, storage: Any) -> pa.Table:
+    """The live rows of all files of the plan, under their logical names, types and order."""
+    vectors = load_vectors(storage, plan.deletes)
+    shape = pa.schema([pa.field(f.name, arrow_type(f.type)) for f in plan.schema])
+    parts = [_read_file(plan, file, vectors) for file in plan.files.to_pylist()]
+    return pa.concat_tables([shape.empty_table(), *(part.cast(shape) for part in parts)])
+
+
+def read_rows(plan: ScanPlan, storage: Any) -> list[dict[str, Any]]:
+    """As ``read_table``, as dictionaries by logical column name."""
+    return read_table(plan, storage).to_pylist()
+
+
+def multiset(rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    """Rows without their order; NaN equals NaN, and the order of a map's entries does not count."""
+    return Counter(repr({name: _comparable(value) for name, value in row.items()}) for row in rows)
+
+
+def _comparable(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _comparable(child) for key, child in value.items()}
+        case [(_, _), *_] if all(isinstance(entry, tuple) for entry in value):
+            return sorted(((_comparable(k), _comparable(v)) for k, v in value), key=repr)
+        case list():
+            return [_comparable(child) for child in value]
+    return value
+
+
+def _read_file(plan: ScanPlan, file: Mapping[str, Any], vectors: Mapping[int, Any]) -> pa.Table:
+    read_schema = plan.read_schemas[file["read_schema"]]
+    held = pq.ParquetFile(_local(file["location"]), coerce_int96_timestamp_unit="us").read()
+    if file["record_count"] is not None:
+        assert held.num_rows == file["record_count"], file["location"]
+    columns = [_column(held, field, read_schema, file) for field in read_schema.schema]
+    table = pa.table(columns, names=[field.name for field in read_schema.schema])
+    if file["vector"] is None:
+        return table
+    keep = np.ones(held.num_rows, dtype=bool)
+    keep[vectors[file["vector"]].to_numpy()] = False
+    return table.filter(pa.array(keep))
+
+
+def _local(location: str) -> str:
+    if "://" in location or location.startswith("file:"):
+        parts = urlsplit(location)
+        assert parts.scheme == "file", location
+        return unquote(parts.path)
+    return location
+
+
+def _column(held: pa.Table, field: Field, read_schema: ReadSchema, file: Mapping[str, Any]) -> pa.Array:
+    if field.name in read_schema.constants:
+        value = file["partition"][field.name]
+        return pa.array([value] * held.num_rows, arrow_type(field.type))
+    index = _position(held.schema, field, by_id=read_schema.by_id)
+    if index is None:
+        return _default(field, held.num_rows)
+    return _conform(held.column(index).combine_chunks(), field.type, by_id=read_schema.by_id)
+
+
+def _default(field: Field, count: int) -> pa.Array:
+    return pa.array([field.initial_default] * count, arrow_type(field.type))
+
+
+def _position(fields: Iterable[pa.Field], field: Field, *, by_id: bool) -> int | None:
+    """Where the data holds the field: by Parquet field id, or by physical name."""
+    for index, candidate in enumerate(fields):
+        if by_id:
+            recorded = (candidate.metadata or {}).get(FIELD_ID)
+            if recorded is not None and int(recorded) == field.field_id:
+                return index
+        elif candidate.name == field.physical_name:
+            return index
+    return None
+
+
+def _conform(held: pa.Array, data_type: DataType, *, by_id: bool) -> pa.Array:
+    """The array under logical names and the table's types, which may be wider than the file's."""
+    nulls = held.is_null()
+    match data_type:
+        case Struct(fields):
+            children = [_child(held, field, by_id=by_id) for field in fields]
+            names = [pa.field(f.name, child.type) for f, child in zip(fields, children, strict=True)]
+            return pa.StructArray.from_arrays(children, fields=names, mask=nulls)
+        case Array(element):
+            values = _conform(held.values, element, by_id=by_id)
+            return pa.ListArray.from_arrays(held.offsets, values, mask=nulls)
+        case Map(key, value):
+            keys = _conform(held.keys, key, by_id=by_id)
+            items = _conform(held.items, value, by_id=by_id)
+            return pa.MapArray.from_arrays(held.offsets, keys, items, mask=nulls)
+        case Primitive("variant"):
+            parts = [held.field(name).cast(pa.binary()) for name in ("metadata", "value")]
+            return pa.StructArray.from_arrays(parts, names=["metadata", "value"], mask=nulls)
+    return _widen(held, arrow_type(data_type))
+
+
+def _child(held: pa.StructArray, field: Field, *, by_id: bool) -> pa.Array:
+    index = _position([held.type.field(i) for i in range(held.type.num_fields)], field, by_id=by_id)
+    if index is None:
+        return _default(field, len(held))
+    return _conform(held.field(index), field.type, by_id=by_id)
+
+
+def _widen(held: pa.Array, target: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(target) and pa.types.is_timestamp(held.type) and held.type.tz is None:
+        return held.cast(pa.timestamp("us")).cast(target)
+    if pa.types.is_decimal(target) and pa.types.is_integer(held.type):
+        return held.cast(pa.decimal128(20, 0)).cast(target)
+    return held.cast(target)
