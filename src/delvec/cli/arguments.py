@@ -1,0 +1,69 @@
+"""The arguments that commands share, so that each has one name, one meaning and one help text everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from delvec.errors import InvalidOperationError
+
+DEFAULT_LIMIT = 100
+
+Path = Annotated[
+    str,
+    typer.Argument(
+        metavar="PATH", help="The table: a folder or a URL (file:, s3:, gs:, abfss:, …).", show_default=False
+    ),
+]
+Version = Annotated[
+    int | None,
+    typer.Option("--version", metavar="N", help="The table as of this version.", show_default=False),
+]
+Timestamp = Annotated[
+    str | None,
+    typer.Option(
+        "--timestamp",
+        metavar="TS",
+        help="The table as of this time, ISO 8601; UTC without a zone.",
+        show_default=False,
+    ),
+]
+Where = Annotated[
+    str | None,
+    typer.Option(
+        "--where",
+        metavar="SQL",
+        help="Only files that may hold a row for which this is true.",
+        show_default=False,
+    ),
+]
+Limit = Annotated[int, typer.Option("--limit", metavar="N", min=0, help="Show at most N; 0 shows all.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of tables.")]
+StorageOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="KEY=VALUE",
+        help="A storage option, such as region=eu-west-1. May be repeated.",
+        show_default=False,
+    ),
+]
+
+
+def storage_options(given: Sequence[str] | None) -> dict[str, str]:
+    """The options as a mapping; what is no KEY=VALUE is refused."""
+    found: dict[str, str] = {}
+    for text in given or ():
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            # The text is not repeated: what follows a forgotten key may be a secret.
+            raise InvalidOperationError("--option has no '=' after a name, expected KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def first(count: int, limit: int) -> int:
+    """How many of ``count`` things are shown."""
+    return min(count, limit) if limit else count

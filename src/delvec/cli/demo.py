@@ -1,0 +1,245 @@
+"""`delvec demo`: a table with deletion vectors, explained from its bytes upward."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import RenderableType
+from rich.text import Text
+
+from delvec.cli.arguments import Json, StorageOptions, Where, storage_options
+from delvec.cli.output import Result, cell, size, table
+from delvec.errors import TableNotFoundError
+
+if TYPE_CHECKING:
+    from delvec.formats import Table
+    from delvec.plan import ScanPlan
+
+SAMPLE_CONDITION = "region = 'us' AND id > 35"
+SHOWN_FILES = 20
+SHOWN_ROWS = 10
+SHOWN_COLUMNS = 6
+SHOWN_COMMITS = 3
+SHOWN_BYTES = 64
+DUMP_WIDTH = 16
+
+Kept = Annotated[
+    str | None,
+    typer.Option(
+        "--path",
+        metavar="PATH",
+        help="A table to explain, or where to write and keep the demo's.",
+        show_default=False,
+    ),
+]
+
+
+def demo(
+    *, path: Kept = None, where: Where = None, json: Json = False, option: StorageOptions = None
+) -> Demo:
+    """A tour: what is on disk, what a vector is byte by byte, pruning, verifying, and a broken vector.
+
+    Without --path it writes a small table into a temporary folder and removes it afterwards.
+    """
+    del json
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="delvec-demo-"))
+        found, is_sample = _open_or_write(path or f"{folder}/orders", storage_options(option))
+        condition = where or (SAMPLE_CONDITION if is_sample else None)
+        return Demo(found.location, kept=path is not None, steps=tuple(_steps(found, condition, folder)))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to see: a title, why it matters, what is seen, and the same as data."""
+
+    title: str
+    text: str
+    parts: tuple[RenderableType, ...]
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    location: str
+    kept: bool
+    steps: tuple[Step, ...]
+
+    exit_code = 0
+
+    def document(self) -> Mapping[str, Any]:
+        steps = [{"title": step.title, **step.data} for step in self.steps]
+        return {"location": self.location, "kept": self.kept, "steps": steps}
+
+    def render(self) -> Iterable[RenderableType]:
+        for count, step in enumerate(self.steps, 1):
+            yield Text(f"{count}  {step.title}", style="bold cyan")
+            yield Text(f"   {step.text}", style="italic")
+            yield ""
+            yield from step.parts
+            yield ""
+        if not self.kept:
+            yield "The table was in a temporary folder: delvec demo --path DIR keeps one to try."
+
+
+def _open_or_write(path: str, options: Mapping[str, str]) -> tuple[Table, bool]:
+    """The table at the path, or the sample written there; and whether it is the sample."""
+    from delvec import detect
+    from delvec.storage import open_storage
+
+    try:
+        return detect.open_table(path, options), False
+    except TableNotFoundError:
+        if open_storage(path, options).list_folder():
+            raise  # someone's files, though no table: nothing is written among them
+        return detect.write_sample_table(path, options), True
+
+
+def _steps(found: Table, where: str | None, folder: str) -> Iterator[Step]:
+    plan = found.snapshot().plan()
+    yield _on_disk(found, plan)
+    yield _commits(found)
+    yield _summary(found)
+    if len(plan.deletes):
+        row = len(plan.deletes) - 1
+        yield _vector(found, plan, row)
+        yield _rows(found, plan, row)
+    if where is not None:
+        yield _pruning(found, where)
+    yield _verification(found)
+    if len(plan.deletes) and plan.deletes.column("location")[row].is_valid:
+        yield _broken(found, plan, row, folder)
+
+
+def _on_disk(found: Table, plan: ScanPlan) -> Step:
+    data = set(plan.files.column("location").to_pylist())
+    vectors = set(plan.deletes.column("location").to_pylist())
+    entries = found.storage.list()
+    listed = table("file", "size", "what it is", numbers=("size",), fold=("file",))
+    files = []
+    for entry in entries[:SHOWN_FILES]:
+        place = f"{found.location}/{entry.path}"
+        kind = (
+            "data"
+            if place in data
+            else "deletion vectors"
+            if place in vectors
+            else "metadata or no longer live"
+        )
+        files.append({"path": entry.path, "size": entry.size, "kind": kind})
+        listed.add_row(cell(entry.path), size(entry.size), kind)
+    text = "A delete rewrites no data file: it writes a small file that says which rows are gone."
+    return Step("What is on disk", text, (listed,), {"files": files, "total": len(entries)})
+
+
+def _commits(found: Table) -> Step:
+    from delvec.cli.history import history
+
+    commits = history(found.location, limit=SHOWN_COMMITS, option=_options(found))
+    return _step("What happened to it", "Each commit is one file of the log; the newest decides.", commits)
+
+
+def _summary(found: Table) -> Step:
+    from delvec.cli.show import summarize
+
+    summary = summarize(found, found.snapshot())
+    return _step(
+        "What the table is now", "Rows in files, less the rows that vectors delete, are live.", summary
+    )
+
+
+def _vector(found: Table, plan: ScanPlan, row: int) -> Step:
+    from delvec.cli.dv import list_vectors
+    from delvec.deletes.examine import examine_vectors
+
+    vectors = list_vectors(plan, found.storage, [row], ranges=SHOWN_ROWS, total=1)
+    (examined,) = examine_vectors(found.storage, plan.deletes.slice(row, 1))
+    text = (
+        "Length, magic D1D33964, a Roaring bitmap of row numbers, CRC-32: the same blob in Delta and Iceberg."
+    )
+    parts = (*vectors.render(), "", *_dump(examined.data))
+    return Step(
+        "A deletion vector, and its bytes", text, parts, {**vectors.document(), "bytes": examined.data.hex()}
+    )
+
+
+def _dump(data: bytes) -> Iterator[Text]:
+    """The first bytes in hexadecimal, magic and CRC in colour."""
+    for start in range(0, min(len(data), SHOWN_BYTES), DUMP_WIDTH):
+        line = Text(f"   {start:04x} ")
+        for at in range(start, min(start + DUMP_WIDTH, len(data))):
+            style = "yellow" if at < 4 else "green" if at < 8 else "magenta" if at >= len(data) - 4 else ""
+            line.append(f" {data[at]:02x}", style=style)
+        yield line
+    if len(data) > SHOWN_BYTES:
+        yield Text(f"   … {len(data) - SHOWN_BYTES:,} more bytes")
+
+
+def _rows(found: Table, plan: ScanPlan, row: int) -> Step:
+    import pyarrow.parquet as pq
+
+    from delvec.deletes.loader import load_vectors
+
+    deleted = load_vectors(found.storage, plan.deletes, [row])[row]
+    place = plan.deletes.column("referenced_file")[row].as_py()
+    with pq.ParquetFile(found.storage.open_input(place)) as file:
+        batch = next(file.iter_batches(SHOWN_ROWS, columns=file.schema_arrow.names[:SHOWN_COLUMNS]))
+    shown = table("row", *batch.schema.names, "", numbers=("row",))
+    for at, values in enumerate(batch.to_pylist()):
+        gone = at in deleted
+        style = "dim strike" if gone else ""
+        shown.add_row(str(at), *(Text(cell(v), style) for v in values.values()), "deleted" if gone else "")
+    flags = [at in deleted for at in range(batch.num_rows)]
+    text = "The data file still has every row; readers leave out those the vector names."
+    return Step("The rows it deletes", text, (shown,), {"data_file": place, "deleted": flags})
+
+
+def _pruning(found: Table, where: str) -> Step:
+    from delvec.cli.files import list_files
+
+    files = list_files(found.snapshot().plan(where), where, SHOWN_FILES)
+    text = f"WHERE {cell(where)}: partition values and statistics rule files out before any is opened."
+    return _step("Files a condition leaves", text, files)
+
+
+def _verification(found: Table) -> Step:
+    from delvec.cli.verify import Verification
+    from delvec.verify import verify_table
+
+    text = "Every vector is read and checked against the log and its data file."
+    return _step("Whether it is sound", text, Verification(verify_table(found)))
+
+
+def _broken(found: Table, plan: ScanPlan, row: int, folder: str) -> Step:
+    """One bit of a copy of the vector is flipped; reading the copy must fail."""
+    import pyarrow as pa
+
+    from delvec.deletes.examine import examine_vectors
+    from delvec.storage import open_storage
+
+    (delete,) = plan.deletes.slice(row, 1).to_pylist()
+    data = bytearray(found.storage.read(delete["location"]))
+    data[delete["offset"] + delete["length"] // 2] ^= 1
+    copies = open_storage(f"{folder}/broken")
+    copy = f"{copies.root}/{delete['location'].rpartition('/')[2]}"
+    copies.put(copy, bytes(data))
+    broken = pa.Table.from_pylist([delete | {"location": copy}], schema=plan.deletes.schema)
+    (examined,) = examine_vectors(copies, broken)
+    assert examined.error is not None
+    line = Text.assemble("   ", ("error:", "bold red"), " ", cell(examined.error))
+    text = "A bit is flipped in a copy: a damaged vector is refused, never read as 'nothing deleted'."
+    refused = {"kind": type(examined.error).__name__, "message": str(examined.error)}
+    return Step("A broken vector", text, (line,), {"error": refused})
+
+
+def _step(title: str, text: str, result: Result) -> Step:
+    return Step(title, text, tuple(result.render()), result.document())
+
+
+def _options(found: Table) -> list[str]:
+    return [f"{key}={value}" for key, value in found.storage.options.items()]

@@ -1,0 +1,249 @@
+"""`delvec dv`: what deletion vectors are, in a table, of one data file, or in a vector file by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import RenderableType
+
+from delvec.cli.arguments import (
+    DEFAULT_LIMIT,
+    Json,
+    Limit,
+    Path,
+    StorageOptions,
+    Timestamp,
+    Version,
+    first,
+    storage_options,
+)
+from delvec.cli.files import place_text, vector_place
+from delvec.cli.output import cell, counted, number, pairs, size, table
+from delvec.errors import InvalidOperationError
+
+if TYPE_CHECKING:
+    from delvec.deletes.examine import Examined
+    from delvec.detect import VectorBlob
+    from delvec.plan import ScanPlan
+
+BAD_FILE = 4
+
+File = Annotated[
+    str | None,
+    typer.Option("--file", metavar="NAME", help="Only the vector of this data file.", show_default=False),
+]
+Ranges = Annotated[int, typer.Option("--ranges", metavar="N", min=0, help="How many ranges of rows to list.")]
+
+
+def dv(
+    path: Path,
+    *,
+    file: File = None,
+    ranges: Ranges = 5,
+    limit: Limit = DEFAULT_LIMIT,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    json: Json = False,
+    option: StorageOptions = None,
+) -> VectorList:
+    """The deletion vectors: where each is stored, which rows it deletes, how it is encoded.
+
+    PATH is a table, or a vector file (.bin, .puffin) by itself.
+    """
+    from delvec import detect
+
+    del json
+    options = storage_options(option)
+    if path.endswith(detect.VECTOR_FILE_NAMES):
+        _check_no_table_option(file=file, version=version, timestamp=timestamp)
+        return list_blobs(path, detect.open_vector_file(path, options), ranges=ranges, limit=limit)
+    found = detect.open_table(path, options)
+    plan = found.snapshot(version, timestamp).plan()
+    if file is not None:
+        plan_row = find_file(plan, file)
+        vector = plan.files.column("vector")[plan_row].as_py()
+        rows = [] if vector is None else [vector]
+    else:
+        rows = list(range(first(len(plan.deletes), limit)))
+    total = len(rows) if file is not None else len(plan.deletes)
+    return list_vectors(plan, found.storage, rows, ranges=ranges, total=total)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorList:
+    """The first of ``total`` vectors; a bad one has an ``error`` instead of what it holds."""
+
+    location: str
+    version: int | None
+    total: int
+    vectors: tuple[Mapping[str, Any], ...]
+
+    @property
+    def exit_code(self) -> int:
+        return BAD_FILE if any(vector["error"] for vector in self.vectors) else 0
+
+    def document(self) -> Mapping[str, Any]:
+        return {name: getattr(self, name) for name in VectorList.__slots__}
+
+    def render(self) -> Iterable[RenderableType]:
+        if len(self.vectors) == self.total == 1:
+            yield pairs(_details(self.vectors[0]))
+            return
+        if self.vectors:
+            yield self._table()
+        for vector in self.vectors:
+            if vector["error"]:
+                yield cell(f"error: {vector['error']['message']}")
+        more = self.total - len(self.vectors)
+        yield counted(self.total, "vector") + (f"; {more:,} more not shown (--limit)" if more else "")
+
+    def _table(self) -> RenderableType:
+        numbers = ("size", "rows", "first", "last", "ranges")
+        shown = table("data file", "stored in", *numbers, "containers", numbers=numbers, fold=("data file",))
+        for vector in self.vectors:
+            shown.add_row(
+                cell(vector["data_file"]),
+                place_text(vector),
+                size(vector["size"]),
+                number(vector["cardinality"]),
+                *(cell(vector[name]) for name in ("min", "max", "range_count")),
+                "bad" if vector["error"] else containers(vector["containers"]),
+            )
+        return shown
+
+
+def list_vectors(plan: ScanPlan, storage: Any, rows: list[int], *, ranges: int, total: int) -> VectorList:
+    """What the vectors at these rows of the plan's deletes are."""
+    import pyarrow as pa
+
+    from delvec import location
+    from delvec.deletes.examine import examine_vectors
+
+    deletes = plan.deletes.take(pa.array(rows, pa.int64()))
+    examined = sorted(examine_vectors(storage, deletes), key=lambda found: found.row)
+    vectors = []
+    for found, delete in zip(examined, deletes.to_pylist(), strict=True):
+        data_file = delete["referenced_file"]
+        place = vector_place(plan.location, delete)
+        name = location.relative(plan.location, data_file) or data_file
+        vectors.append(_vector(found, name, place, delete["cardinality"], ranges))
+    return VectorList(plan.location, plan.base.version, total, tuple(vectors))
+
+
+def list_blobs(path: str, blobs: list[VectorBlob], *, ranges: int, limit: int) -> VectorList:
+    """What the vectors in a vector file are."""
+    vectors = [_blob_vector(path, blob, ranges) for blob in blobs[: first(len(blobs), limit)]]
+    return VectorList(path, None, len(blobs), tuple(vectors))
+
+
+def find_file(plan: ScanPlan, name: str) -> int:
+    """The row of the plan's file of that location, path below the table, or last part of it."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    locations = plan.files.column("location")
+    same = pc.or_(pc.equal(locations, name), pc.ends_with(locations, "/" + name.lstrip("/")))
+    rows = np.flatnonzero(same.to_numpy())
+    if len(rows) != 1:
+        found = "no data file is" if not len(rows) else f"{len(rows)} data files are"
+        raise InvalidOperationError(
+            f"--file {name!r}: {found} named so in version {plan.base.version}, expected one: {plan.location}"
+        )
+    return int(rows[0])
+
+
+def containers(counts: Mapping[str, int] | None) -> str:
+    """How many containers of each kind there are."""
+    kinds = [f"{count:,} {kind}" for kind, count in (counts or {}).items() if count]
+    return ", ".join(kinds) or "none"
+
+
+def _vector(
+    found: Examined, data_file: str | None, place: Mapping[str, Any], recorded: int | None, ranges: int
+) -> Mapping[str, Any]:
+    return {
+        "data_file": data_file,
+        **place,
+        "recorded_cardinality": recorded,
+        **_content(found, ranges),
+        "error": {"kind": type(found.error).__name__, "message": str(found.error)} if found.error else None,
+    }
+
+
+def _content(found: Examined | None, ranges: int) -> Mapping[str, Any]:
+    """What a vector holds; nothing is told of one that cannot be trusted."""
+    described = found.describe() if found is not None else None
+    if found is None or described is None or found.bitmap is None:
+        return dict.fromkeys(("cardinality", "min", "max", "range_count", "ranges", "bitmaps", "containers"))
+    return {
+        "cardinality": described.cardinality,
+        "min": described.min,
+        "max": described.max,
+        "range_count": described.ranges,
+        "ranges": found.bitmap.ranges()[:ranges].tolist(),
+        "bitmaps": described.keys,
+        "containers": {
+            "array": described.array_containers,
+            "bitmap": described.bitmap_containers,
+            "run": described.run_containers,
+        },
+    }
+
+
+def _blob_vector(path: str, blob: VectorBlob, ranges: int) -> Mapping[str, Any]:
+    from delvec.deletes.examine import Examined, examine_blob
+
+    told = blob.attributes.get("cardinality", "")
+    recorded = int(told) if told.isdecimal() else None
+    data_file = blob.attributes.get("referenced-data-file")
+    place = {"storage": "file", "path": path, "offset": blob.offset, "size": len(blob.data)}
+    if not blob.is_vector:
+        known = {"data_file": data_file, **place, "recorded_cardinality": recorded, **_content(None, 0)}
+        return {**known, "error": None, "attributes": blob.attributes}
+    found = examine_blob(blob.data, expected_cardinality=recorded)
+    if found.error is not None:
+        found = Examined(0, data=blob.data, error=found.error.at(path, blob.offset))
+    return {**_vector(found, data_file, place, recorded, ranges), "attributes": blob.attributes}
+
+
+def _details(vector: Mapping[str, Any]) -> Iterator[tuple[str, RenderableType]]:
+    if vector["data_file"] is not None:
+        yield "data file", cell(vector["data_file"])
+    yield (
+        "stored",
+        "inline, in the table's metadata" if vector["storage"] == "inline" else cell(vector["path"]),
+    )
+    if vector["offset"] is not None:
+        yield "offset", cell(vector["offset"])
+    yield "size", size(vector["size"])
+    if vector["error"]:
+        yield "error", cell(vector["error"]["message"])
+        return
+    if vector["cardinality"] is not None:
+        yield from _held(vector)
+    for name, value in vector.get("attributes", {}).items():
+        yield cell(name), cell(value)
+
+
+def _held(vector: Mapping[str, Any]) -> Iterator[tuple[str, RenderableType]]:
+    yield "rows", number(vector["cardinality"])
+    if vector["cardinality"]:
+        yield "first, last", f"{vector['min']:,}, {vector['max']:,}"
+    yield "ranges", _ranges(vector)
+    yield "containers", f"{containers(vector['containers'])} in {counted(vector['bitmaps'], 'bitmap')}"
+
+
+def _ranges(vector: Mapping[str, Any]) -> str:
+    texts = [f"{a:,}" if b == a + 1 else f"{a:,}–{b - 1:,}" for a, b in vector["ranges"]]
+    more = vector["range_count"] - len(texts)
+    listed = f": {', '.join(texts)}" if texts else ""
+    return f"{vector['range_count']:,}{listed}" + (f", … {more:,} more (--ranges)" if texts and more else "")
+
+
+def _check_no_table_option(**given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidOperationError(f"--{name} is given for a vector file, expected a table")

@@ -1,0 +1,148 @@
+"""`delvec files`: the data files of a version, or those that a condition leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.console import RenderableType
+
+from delvec.cli.arguments import (
+    DEFAULT_LIMIT,
+    Json,
+    Limit,
+    Path,
+    StorageOptions,
+    Timestamp,
+    Version,
+    Where,
+    first,
+    storage_options,
+)
+from delvec.cli.output import cell, counted, number, shortened, size, table
+
+if TYPE_CHECKING:
+    from delvec.plan import ScanPlan
+
+
+def files(
+    path: Path,
+    *,
+    where: Where = None,
+    limit: Limit = DEFAULT_LIMIT,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    json: Json = False,
+    option: StorageOptions = None,
+) -> FileList:
+    """The data files: size, rows, deleted rows, partition and vector; with --where, those not ruled out."""
+    from delvec import detect
+
+    del json
+    snapshot = detect.open_table(path, storage_options(option)).snapshot(version, timestamp)
+    return list_files(snapshot.plan(where), where, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class FileList:
+    """``files`` are the first of ``total`` that are not ruled out; ``skipped`` are those that are."""
+
+    location: str
+    version: int
+    where: str | None
+    total: int
+    skipped: int
+    files: tuple[Mapping[str, Any], ...]
+
+    exit_code = 0
+
+    def document(self) -> Mapping[str, Any]:
+        return {name: getattr(self, name) for name in FileList.__slots__}
+
+    def render(self) -> Iterable[RenderableType]:
+        if self.files:
+            yield self._table()
+        yield self._summary()
+
+    def _table(self) -> RenderableType:
+        has_partition = any(file["partition"] for file in self.files)
+        headings = ["file", "size", "rows", "deleted", "vector"]
+        headings += ["partition"] * has_partition + ["match"] * (self.where is not None)
+        shown = table(*headings, numbers=("size", "rows", "deleted"), fold=("file", "partition"))
+        for file in self.files:
+            cells = [cell(file["path"]), size(file["size"]), number(file["rows"]), number(file["deleted"])]
+            cells.append(place_text(file["vector"]) if file["vector"] else "")
+            if has_partition:
+                cells.append(cell(", ".join(f"{k}={_value(v)}" for k, v in file["partition"].items())))
+            if self.where is not None:
+                cells.append(file["match"])
+            shown.add_row(*cells)
+        return shown
+
+    def _summary(self) -> str:
+        line = counted(self.total, "file")
+        if self.where is not None:
+            line += f" may match, {counted(self.skipped, 'file')} skipped"
+        more = self.total - len(self.files)
+        return line + (f"; {more:,} more not shown (--limit)" if more else "")
+
+
+def list_files(plan: ScanPlan, where: str | None, limit: int) -> FileList:
+    """The first files of the plan."""
+    shown = plan.files.slice(0, first(len(plan.files), limit)).to_pylist()
+    vectors = {file["vector"]: None for file in shown if file["vector"] is not None}
+    deletes = dict(zip(vectors, plan.deletes.take(list(vectors)).to_pylist(), strict=True)) if vectors else {}
+    return FileList(
+        location=plan.location,
+        version=plan.base.version,
+        where=where,
+        total=len(plan.files),
+        skipped=plan.skipped,
+        files=tuple(_file(plan, file, deletes.get(file["vector"]), where) for file in shown),
+    )
+
+
+def _file(
+    plan: ScanPlan, file: Mapping[str, Any], delete: Mapping[str, Any] | None, where: str | None
+) -> Mapping[str, Any]:
+    from delvec import location
+
+    deleted = delete["cardinality"] if delete else 0
+    rows = file["record_count"]
+    return {
+        "path": location.relative(plan.location, file["location"]) or file["location"],
+        "location": file["location"],
+        "size": file["size"],
+        "rows": rows,
+        "deleted": deleted,
+        "live": None if rows is None else rows - deleted,
+        "partition": file["partition"] or {},
+        "vector": vector_place(plan.location, delete) if delete else None,
+        "match": None if where is None else file["match"],
+    }
+
+
+def vector_place(root: str, delete: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Where a delete of a plan is stored."""
+    from delvec import location
+
+    stored = delete["location"]
+    inside = None if stored is None else location.relative(root, stored)
+    return {
+        "storage": "inline" if stored is None else "table" if inside else "elsewhere",
+        "path": inside or stored,
+        "offset": delete["offset"],
+        "size": delete["length"],
+    }
+
+
+def place_text(place: Mapping[str, Any]) -> str:
+    """The place of a vector in few characters."""
+    if place["storage"] == "inline":
+        return "inline"
+    return cell(f"{shortened(place['path'])} @ {place['offset']}")
+
+
+def _value(value: Any) -> str:
+    return "NULL" if value is None else str(value)

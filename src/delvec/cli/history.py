@@ -1,0 +1,66 @@
+"""`delvec history`: what was done to a table, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import RenderableType
+
+from delvec.cli.arguments import DEFAULT_LIMIT, Json, Limit, Path, StorageOptions, storage_options
+from delvec.cli.output import cell, moment, table
+
+
+def history(
+    path: Path,
+    *,
+    limit: Limit = DEFAULT_LIMIT,
+    json: Json = False,
+    option: StorageOptions = None,
+) -> CommitList:
+    """The commits still recorded, newest first: when, what, with which parameters and metrics."""
+    from delvec import detect
+
+    del json
+    found = detect.open_table(path, storage_options(option))
+    # One more than is shown tells whether there are more.
+    commits = found.history(limit + 1 if limit else None).to_pylist()
+    shown = commits[:limit] if limit else commits
+    return CommitList(found.location, tuple(map(_commit, shown)), truncated=len(commits) > len(shown))
+
+
+@dataclass(frozen=True, slots=True)
+class CommitList:
+    location: str
+    commits: tuple[Mapping[str, Any], ...]
+    truncated: bool
+
+    exit_code = 0
+
+    def document(self) -> Mapping[str, Any]:
+        return {"location": self.location, "commits": self.commits, "truncated": self.truncated}
+
+    def render(self) -> Iterable[RenderableType]:
+        headings = ("version", "committed", "operation", "parameters", "metrics")
+        shown = table(*headings, numbers=("version",), fold=("parameters", "metrics"))
+        for commit in self.commits:
+            shown.add_row(
+                str(commit["version"]),
+                moment(commit["timestamp"]),
+                cell(commit["operation"]),
+                _texts(commit["parameters"]),
+                _texts(commit["metrics"], skip="0"),
+            )
+        yield shown
+        if self.truncated:
+            yield f"older commits than version {self.commits[-1]['version']} not shown (--limit)"
+
+
+def _commit(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**row, "parameters": dict(row["parameters"] or ()), "metrics": dict(row["metrics"] or ())}
+
+
+def _texts(values: Mapping[str, str | None], *, skip: str | None = None) -> str:
+    """One a line; metrics of nothing are left out, for there are many."""
+    return "\n".join(cell(f"{name}: {value}") for name, value in values.items() if value != skip)

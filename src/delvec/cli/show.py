@@ -1,0 +1,169 @@
+"""`delvec show`: what a table is."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.console import RenderableType
+
+from delvec.cli.arguments import Json, Path, StorageOptions, Timestamp, Version, storage_options
+from delvec.cli.output import cell, counted, moment, number, pairs, size, table
+
+if TYPE_CHECKING:
+    from delvec.formats import Snapshot, Table
+    from delvec.plan import ScanPlan
+    from delvec.schema import Schema
+
+
+def show(
+    path: Path,
+    *,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    json: Json = False,
+    option: StorageOptions = None,
+) -> TableSummary:
+    """What the table is: format, version, schema, files, rows and how many of them are deleted."""
+    from delvec import detect
+
+    del json
+    found = detect.open_table(path, storage_options(option))
+    return summarize(found, found.snapshot(version, timestamp))
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """``physical`` and ``live`` are None where a file's rows are not counted in the metadata."""
+
+    physical: int | None
+    deleted: int
+    live: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class VectorCounts:
+    count: int
+    inline: int
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableSummary:
+    format: str
+    location: str
+    version: int
+    timestamp: dt.datetime | None
+    schema: Schema
+    partition_columns: tuple[str, ...]
+    files: int
+    bytes: int
+    rows: RowCounts
+    vectors: VectorCounts
+    details: Mapping[str, Any]
+    properties: Mapping[str, str]
+
+    exit_code = 0
+
+    def document(self) -> Mapping[str, Any]:
+        return {
+            "format": self.format,
+            "location": self.location,
+            "version": self.version,
+            "timestamp": self.timestamp,
+            "schema": [{"name": f.name, "type": str(f.type), "nullable": f.nullable} for f in self.schema],
+            "partition_columns": self.partition_columns,
+            "files": {"count": self.files, "bytes": self.bytes},
+            "rows": {name: getattr(self.rows, name) for name in RowCounts.__slots__},
+            "vectors": {name: getattr(self.vectors, name) for name in VectorCounts.__slots__},
+            "details": self.details,
+            "properties": self.properties,
+        }
+
+    def render(self) -> Iterable[RenderableType]:
+        yield pairs(self._facts())
+        yield ""
+        yield _schema_table(self.schema, self.partition_columns)
+
+    def _facts(self) -> Iterator[tuple[str, RenderableType]]:
+        rows = self.rows
+        yield "location", cell(self.location)
+        yield "format", self.format
+        yield (
+            "version",
+            f"{self.version} of {moment(self.timestamp)}" if self.timestamp else str(self.version),
+        )
+        yield "files", f"{number(self.files)} of {size(self.bytes)}"
+        yield (
+            "rows",
+            f"{number(rows.live)} live, {number(rows.deleted)} deleted, {number(rows.physical)} in files",
+        )
+        yield "vectors", _vector_line(self.vectors)
+        for name, value in self.details.items():
+            yield name, cell(", ".join(map(str, value)) if isinstance(value, list) else value)
+        for name, value in sorted(self.properties.items()):
+            yield name, cell(value)
+
+
+def summarize(found: Table, snapshot: Snapshot) -> TableSummary:
+    """What can be told of the snapshot without reading data files or vectors."""
+    plan = snapshot.plan()
+    return TableSummary(
+        format=snapshot.format,
+        location=snapshot.location,
+        version=snapshot.version,
+        timestamp=found.committed_at(snapshot.version),
+        schema=snapshot.schema,
+        partition_columns=tuple(snapshot.partition_columns),
+        files=len(plan.files),
+        bytes=_sum(plan.files.column("size")),
+        rows=_count_rows(plan),
+        vectors=_count_vectors(plan),
+        details=snapshot.details(),
+        properties=snapshot.properties,
+    )
+
+
+def _count_rows(plan: ScanPlan) -> RowCounts:
+    counts = plan.files.column("record_count")
+    deleted = _sum(plan.deletes.column("cardinality"))
+    if counts.null_count:
+        return RowCounts(None, deleted, None)
+    physical = _sum(counts)
+    return RowCounts(physical, deleted, physical - deleted)
+
+
+def _count_vectors(plan: ScanPlan) -> VectorCounts:
+    locations = plan.deletes.column("location")
+    return VectorCounts(
+        count=len(plan.deletes),
+        inline=locations.null_count,
+        files=len(locations.drop_null().unique()),
+        bytes=_sum(plan.deletes.column("length")),
+    )
+
+
+def _sum(column: Any) -> int:
+    import pyarrow.compute as pc
+
+    return pc.sum(column).as_py() or 0
+
+
+def _vector_line(vectors: VectorCounts) -> str:
+    if not vectors.count:
+        return "none"
+    places = [counted(vectors.files, "file")] if vectors.files else []
+    if vectors.inline:
+        places.append(f"{vectors.inline:,} inline")
+    return f"{vectors.count:,} of {size(vectors.bytes)} in {', '.join(places)}"
+
+
+def _schema_table(schema: Schema, partition_columns: tuple[str, ...]) -> RenderableType:
+    columns = table("column", "type", "nullable", "partition", fold=("column", "type"))
+    for field in schema:
+        position = partition_columns.index(field.name) + 1 if field.name in partition_columns else None
+        columns.add_row(cell(field.name), cell(field.type), "yes" if field.nullable else "no", cell(position))
+    return columns

@@ -1,0 +1,108 @@
+"""`delvec verify`: whether a table is sound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.console import RenderableType
+
+from delvec.cli.arguments import (
+    DEFAULT_LIMIT,
+    Json,
+    Limit,
+    Path,
+    StorageOptions,
+    Timestamp,
+    Version,
+    first,
+    storage_options,
+)
+from delvec.cli.output import cell, counted, progress_bar, table
+
+if TYPE_CHECKING:
+    from delvec.verify import Report
+
+FOUND_ERRORS = 1
+
+
+def verify(
+    path: Path,
+    *,
+    limit: Limit = DEFAULT_LIMIT,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    json: Json = False,
+    option: StorageOptions = None,
+) -> Verification:
+    """Whether the table is sound: every vector is read and checked, every data file looked for.
+
+    Ends with 1 if there are errors; warnings are what could not be checked.
+    """
+    from delvec import detect
+    from delvec.verify import verify_table
+
+    found = detect.open_table(path, storage_options(option))
+    with progress_bar(hidden=json) as progress:
+        return Verification(
+            verify_table(found, version=version, timestamp=timestamp, progress=progress), limit
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    report: Report
+    limit: int = DEFAULT_LIMIT
+
+    @property
+    def exit_code(self) -> int:
+        return FOUND_ERRORS if self.report.errors else 0
+
+    def document(self) -> Mapping[str, Any]:
+        report = self.report
+        return {
+            "location": report.location,
+            "version": report.version,
+            "sound": not report.errors,
+            "checked": {
+                "files": report.files,
+                "vectors": report.vectors,
+                "deleted_rows": report.deleted_rows,
+            },
+            "errors": report.errors,
+            "warnings": report.warnings,
+            "findings": [
+                {"severity": f.severity, "check": f.check, "path": f.path, "message": f.message}
+                for f in self._shown()
+            ],
+        }
+
+    def render(self) -> Iterable[RenderableType]:
+        report, shown = self.report, self._shown()
+        if shown:
+            findings = table("severity", "check", "file", "finding", fold=("file", "finding"))
+            for finding in shown:
+                # Paths in the table are told as those of its files, or no line would be short enough.
+                texts = (text.replace(f"{report.location}/", "") for text in (finding.path, finding.message))
+                findings.add_row(finding.severity, finding.check, *map(cell, texts))
+            yield findings
+        if len(shown) < len(report.findings):
+            yield f"{len(report.findings) - len(shown):,} more not shown (--limit)"
+        yield self._summary()
+
+    def _shown(self) -> tuple[Any, ...]:
+        findings = self.report.findings
+        return findings[: first(len(findings), self.limit)]
+
+    def _summary(self) -> str:
+        report = self.report
+        verdict = "sound" if not report.errors else f"not sound, {counted(report.errors, 'error')}"
+        if report.warnings:
+            verdict += f", {counted(report.warnings, 'warning')}"
+        what = f"version {report.version}: " if report.version is not None else ""
+        checked = (
+            f"{counted(report.files, 'file')}, {counted(report.vectors, 'vector')}, "
+            f"{counted(report.deleted_rows, 'deleted row')} checked"
+        )
+        return f"{what}{checked}: {verdict}"

@@ -1,0 +1,86 @@
+"""What every table format offers: how the command line, the checks and the engine see a table.
+
+A format knows nothing of these names: it fits them by having the attributes. ``detect.open_table`` finds
+which format is at a location.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from delvec.plan import ScanPlan
+    from delvec.schema import Schema
+    from delvec.storage import Storage
+
+
+class Snapshot(Protocol):
+    """One version of a table. It never changes, and no plan made from it differs from another."""
+
+    @property
+    def format(self) -> str: ...
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def location(self) -> str: ...
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """What users set on the table, by name."""
+        ...
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]: ...
+
+    def plan(
+        self,
+        where: str | None = None,
+        *,
+        case_sensitive: bool = False,
+        time_zone: str = "UTC",
+        ansi: bool = True,
+    ) -> ScanPlan:
+        """The files that may hold a row for which ``where`` is true; all of them without it."""
+        ...
+
+    def details(self) -> Mapping[str, Any]:
+        """What is told of the version in the format's own words: numbers, texts and lists of texts."""
+        ...
+
+
+class Table(Protocol):
+    """A table at a location."""
+
+    @property
+    def format(self) -> str: ...
+
+    @property
+    def location(self) -> str: ...
+
+    @property
+    def storage(self) -> Storage: ...
+
+    def snapshot(self, version: int | None = None, timestamp: dt.datetime | str | None = None) -> Snapshot:
+        """The newest version, or the one asked for by number or by the time it was the newest."""
+        ...
+
+    def committed_at(self, version: int) -> dt.datetime | None:
+        """When the version was committed; None where that is no longer recorded."""
+        ...
+
+    def history(self, limit: int | None = None) -> pa.Table:
+        """The recorded commits, newest first.
+
+        Columns: version, timestamp, operation, parameters, metrics, read_version, isolation_level,
+        is_blind_append, user_name, engine.
+        """
+        ...

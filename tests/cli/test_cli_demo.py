@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import shutil
+import time
+
+from golden_data import golden
+
+
+def test_demo_is_quick_and_leaves_nothing(delvec, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    started = time.monotonic()
+    run = delvec("demo")
+    assert run.code == 0
+    assert time.monotonic() - started < 3
+    assert list(tmp_path.iterdir()) == []
+    for title in ("What is on disk", "its bytes", "The rows it deletes", "sound", "A broken vector"):
+        assert title in run.out
+    assert "error: vector CRC is" in run.out
+    assert "d1 d3 39 64" in run.out
+
+
+def test_demo_as_json(delvec):
+    shown = delvec("demo", "--json").json
+    steps = {step["title"]: step for step in shown["steps"]}
+    assert len(steps) == 8
+    assert steps["A broken vector"]["error"]["kind"] == "CorruptVectorError"
+    assert steps["Whether it is sound"]["sound"] is True
+    assert steps["The rows it deletes"]["deleted"] == [False, *[True] * 6, False, True, False]
+    assert (steps["Files a condition leaves"]["total"], steps["Files a condition leaves"]["skipped"]) == (
+        1,
+        3,
+    )
+
+
+def test_demo_keeps_the_table_where_told(delvec, tmp_path):
+    assert delvec("demo", "--path", tmp_path / "kept").code == 0
+    assert delvec("show", tmp_path / "kept", "--json").json["rows"]["live"] == 23
+    again = delvec("demo", "--path", tmp_path / "kept", "--where", "id < 5")
+    assert again.code == 0
+    assert "1 file may match, 3 files skipped" in again.out
+
+
+def test_demo_of_another_table_changes_nothing(delvec, tmp_path):
+    table = tmp_path / "large"
+    shutil.copytree(golden("delta/table-with-dv-large"), table)
+    before = {path: path.read_bytes() for path in table.rglob("*") if path.is_file()}
+    run = delvec("demo", "--path", table)
+    assert run.code == 0
+    assert "A broken vector" in run.out
+    assert {path: path.read_bytes() for path in table.rglob("*") if path.is_file()} == before
+
+
+def test_demo_writes_nothing_among_other_files(delvec, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    run = delvec("demo", "--path", tmp_path)
+    assert run.code == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

@@ -1,0 +1,59 @@
+"""Help is quick: what it loads is held here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+LOADED = {
+    "delvec",
+    "delvec.cli",
+    "delvec.cli.arguments",
+    "delvec.cli.demo",
+    "delvec.cli.dv",
+    "delvec.cli.files",
+    "delvec.cli.history",
+    "delvec.cli.main",
+    "delvec.cli.output",
+    "delvec.cli.show",
+    "delvec.cli.verify",
+    "delvec.errors",
+}
+HEAVY = {"numpy", "obstore", "orjson", "pyarrow", "pyiceberg", "pyroaring", "pyspark", "sqlglot"}
+
+PROGRAM = """
+import json, sys
+from delvec.cli.main import main
+code = main(sys.argv[1:])
+print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["--version"],
+        *(([command, "--help"]) for command in ("show", "files", "history", "dv", "verify", "demo")),
+    ],
+    ids=" ".join,
+)
+def test_what_help_loads(arguments):
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, check=True
+    )
+    code, modules = json.loads(run.stderr)
+    assert code == 0
+    assert {name for name in modules if name.split(".")[0] == "delvec"} == LOADED
+    assert {name for name in modules if name.split(".")[0] in HEAVY} == set()
+
+
+def test_help_has_examples_and_exit_codes(delvec):
+    text = " ".join(delvec("--help").out.split())
+    for command in ("show", "files", "history", "dv", "verify", "demo"):
+        assert command in text
+        assert "Example: delvec" in " ".join(delvec(command, "--help").out.split())
+    assert "Exit codes: 0 fine, 1 verify found errors" in text

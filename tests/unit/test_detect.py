@@ -1,0 +1,169 @@
+"""Which format a location has, and what is said of one that is no table."""
+
+from __future__ import annotations
+
+import pytest
+
+from delvec import blob, detect
+from delvec.bitmap import Bitmap
+from delvec.delta import vector_file
+from delvec.errors import (
+    CorruptVectorError,
+    FormatError,
+    InvalidOperationError,
+    ObjectNotFoundError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
+from delvec.puffin import PuffinWriter
+from delvec.storage import open_storage
+from golden_data import golden
+
+
+def refusal(location: object) -> str:
+    with pytest.raises(TableNotFoundError) as raised:
+        detect.open_table(str(location))
+    return str(raised.value)
+
+
+def touch(folder, *names):
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+
+
+def test_delta_by_its_first_commit(tmp_path):
+    touch(tmp_path, f"_delta_log/{0:020d}.json")
+    table = detect.open_table(str(tmp_path))
+    assert (table.format, table.location) == ("delta", str(tmp_path))
+
+
+def test_delta_by_its_last_checkpoint(tmp_path):
+    touch(tmp_path, "_delta_log/_last_checkpoint")
+    assert detect.find_format(open_storage(str(tmp_path))) == "delta"
+
+
+def test_delta_whose_first_commits_are_gone(tmp_path):
+    touch(tmp_path, f"_delta_log/{10:020d}.checkpoint.parquet", f"_delta_log/{11:020d}.json")
+    assert detect.find_format(open_storage(str(tmp_path))) == "delta"
+
+
+def test_delta_takes_few_requests(tmp_path):
+    touch(tmp_path, *(f"_delta_log/{version:020d}.json" for version in range(50)))
+    storage = open_storage(str(tmp_path))
+    assert detect.find_format(storage) == "delta"
+    assert storage.requests["list"] == 0
+
+
+@pytest.mark.parametrize("name", ["metadata/version-hint.text", "metadata/v1.metadata.json"])
+def test_iceberg_is_refused_for_now(tmp_path, name):
+    touch(tmp_path, name)
+    with pytest.raises(UnsupportedFeatureError, match="Iceberg tables cannot be read yet") as raised:
+        detect.open_table(str(tmp_path))
+    assert raised.value.feature == "iceberg"
+
+
+@pytest.mark.parametrize("name", ["equality-deletes", "legacy_bare_deletion_vector"])
+def test_iceberg_tables_of_other_engines(name):
+    assert detect.find_format(open_storage(str(golden(f"iceberg/{name}")))) == "iceberg"
+
+
+def test_delta_wins_where_both_are(tmp_path):
+    touch(tmp_path, f"_delta_log/{0:020d}.json", "metadata/v1.metadata.json")
+    assert detect.open_table(str(tmp_path)).format == "delta"
+
+
+def test_metadata_folder_of_something_else(tmp_path):
+    touch(tmp_path, "metadata/notes.json")
+    assert "files but none of a table" in refusal(tmp_path)
+
+
+def test_in_memory():
+    storage = open_storage("memory://detect/orders")
+    storage.put(f"_delta_log/{0:020d}.json", b"")
+    assert detect.open_table("memory://detect/orders").format == "delta"
+    assert "memory://detect/orders is a table" in refusal("memory://detect/orders/region=eu")
+    assert refusal("memory://detect/absent") == "no table at memory://detect/absent: nothing is there"
+
+
+def test_nothing_there(tmp_path):
+    assert refusal(tmp_path / "x") == f"no table at {tmp_path}/x: nothing is there"
+
+
+def test_empty_folder(tmp_path):
+    assert refusal(tmp_path) == f"no table at {tmp_path}: the folder is empty"
+
+
+def test_empty_log(tmp_path):
+    (tmp_path / "_delta_log").mkdir()
+    assert "the folder is empty" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "day=1/a.parquet"])
+def test_parquet_files_without_a_table(tmp_path, name):
+    touch(tmp_path, name)
+    assert "has Parquet files but no table's metadata" in refusal(tmp_path)
+
+
+def test_folder_of_other_files(tmp_path):
+    touch(tmp_path, "a.csv")
+    assert "has files but none of a table" in refusal(tmp_path)
+
+
+def test_file_instead_of_a_folder(tmp_path):
+    touch(tmp_path, "a.parquet")
+    assert refusal(tmp_path / "a.parquet").endswith("it is a file, expected the folder of a table")
+
+
+@pytest.mark.parametrize("inside", ["_delta_log", "region=eu", "region=eu/a.parquet", "absent/deeper"])
+def test_place_inside_a_table(tmp_path, inside):
+    touch(tmp_path, f"t/_delta_log/{0:020d}.json", "t/region=eu/a.parquet")
+    assert refusal(tmp_path / "t" / inside).endswith(f"; {tmp_path}/t is a table")
+
+
+def test_sample_is_not_written_over_a_table(tmp_path):
+    table = detect.write_sample_table(str(tmp_path))
+    assert table.snapshot().version == 2
+    with pytest.raises(InvalidOperationError, match="version 0 is already there"):
+        detect.write_sample_table(str(tmp_path))
+
+
+def test_vector_file(tmp_path):
+    first, second = Bitmap.of(1, 2), Bitmap.from_range(5, 9)
+    data, places = vector_file.pack([first, second])
+    (tmp_path / "v.bin").write_bytes(data)
+    found = detect.open_vector_file(str(tmp_path / "v.bin"))
+    assert [vector.offset for vector in found] == [offset for offset, _ in places]
+    assert [blob.decode(vector.data) for vector in found] == [first, second]
+
+
+def test_puffin_file(tmp_path):
+    writer = PuffinWriter()
+    writer.add_vector(Bitmap.of(3), "a.parquet")
+    (tmp_path / "v.puffin").write_bytes(writer.finish())
+    (found,) = detect.open_vector_file(str(tmp_path / "v.puffin"))
+    assert (found.offset, found.is_vector) == (4, True)
+    assert found.attributes["referenced-data-file"] == "a.parquet"
+    assert blob.decode(found.data) == Bitmap.of(3)
+
+
+@pytest.mark.parametrize("name", ["v.bin", "v.puffin"])
+def test_blob_alone(tmp_path, name):
+    (tmp_path / name).write_bytes(blob.encode(Bitmap.of(7)))
+    (found,) = detect.open_vector_file(str(tmp_path / name))
+    assert (found.offset, blob.decode(found.data)) == (0, Bitmap.of(7))
+
+
+def test_vector_file_that_is_none(tmp_path):
+    (tmp_path / "v.bin").write_bytes(b"\x02nothing")
+    with pytest.raises(CorruptVectorError, match=f"version is 2, expected 1: {tmp_path}/v.bin at 0"):
+        detect.open_vector_file(str(tmp_path / "v.bin"))
+    (tmp_path / "v.puffin").write_bytes(b"nothing at all, but long enough")
+    with pytest.raises(FormatError, match="Puffin magic"):
+        detect.open_vector_file(str(tmp_path / "v.puffin"))
+
+
+def test_vector_file_absent(tmp_path):
+    with pytest.raises(ObjectNotFoundError):
+        detect.open_vector_file(str(tmp_path / "v.bin"))
