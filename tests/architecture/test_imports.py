@@ -30,14 +30,26 @@ def modules_after(statement: str) -> set[str]:
 
 def test_import_delvec_is_light() -> None:
     loaded = modules_after("import delvec")
-    for heavy in ("pyspark", "pyiceberg", "pyarrow", "numpy", "sqlglot", "obstore", "pyroaring", "rich", "typer"):
+    for heavy in (
+        "pyspark",
+        "pyiceberg",
+        "pyarrow",
+        "numpy",
+        "sqlglot",
+        "obstore",
+        "pyroaring",
+        "rich",
+        "typer",
+    ):
         assert heavy not in loaded
     assert {name for name in loaded if name.startswith("delvec")} == {"delvec", "delvec.errors"}
 
 
 def test_the_delta_read_side_needs_no_engine() -> None:
     loaded = modules_after("import delvec.delta.table, delvec.deletes.loader")
-    assert not {name for name in loaded if name.split(".")[0] in ("pyspark", "pyiceberg", "py4j", "deltalake")}
+    assert not {
+        name for name in loaded if name.split(".")[0] in ("pyspark", "pyiceberg", "py4j", "deltalake")
+    }
 
 
 def test_the_public_names() -> None:
