@@ -267,3 +267,12 @@ def test_contains_many_of_unsigned_and_refusals():
     assert Bitmap.of(5).contains_many(asked).tolist() == [True] + [False] * 99
     with pytest.raises(InvalidOperationError, match="expected a one-dimensional array of integers"):
         Bitmap.of(5).contains_many(np.array([5.0]))
+
+
+def test_a_mask_of_bitmap_containers_beside_and_apart_from_each_other():
+    evens = np.arange(0, 65536, 2)
+    members = np.concatenate(
+        [evens, evens + 65536, evens + 4 * 65536, [5 * 65536 + 7], evens + 6 * 65536 + 1]
+    )
+    mask = Bitmap.from_numpy(members).to_mask(7 * 65536)
+    assert (np.flatnonzero(mask) == members).all()

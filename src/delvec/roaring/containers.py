@@ -28,13 +28,17 @@ def fill(mask: NDArray[np.uint8], data: bytes, first: int) -> None:
     """
     stop = first + len(mask) // CONTAINER_SPAN
     view = mask.data
+    bitmaps: list[Container] = []  # neighbours, unpacked together: each call costs as much as a container
     for container in containers(data):
         kind, key, cardinality, place, size = container
         if not first <= key < stop:
             continue
         begin = (key - first) * CONTAINER_SPAN
         if kind == BITMAP:
-            mask[begin : begin + CONTAINER_SPAN] = _bits(data, container)
+            if bitmaps and not (key == bitmaps[-1].key + 1 and place == bitmaps[-1].place + size):
+                _fill_bitmaps(mask, data, first, bitmaps)
+                bitmaps = []
+            bitmaps.append(container)
         elif kind == ARRAY:
             mask[begin : begin + CONTAINER_SPAN][_words(data, container)] = 1
         elif 4 * cardinality < _SLICE_LENGTH * size:
@@ -44,6 +48,8 @@ def fill(mask: NDArray[np.uint8], data: bytes, first: int) -> None:
             for start in numbers:
                 length = next(numbers) + 1
                 view[begin + start : begin + start + length] = _ONES[:length]
+    if bitmaps:
+        _fill_bitmaps(mask, data, first, bitmaps)
 
 
 def ranges(bitmaps: Iterable[tuple[int, bytes]]) -> Int64s:
@@ -80,6 +86,13 @@ def merge_adjacent(pieces: Int64s) -> Int64s:
 
 def _words(data: bytes, container: Container) -> NDArray[np.uint16]:
     return np.frombuffer(data, "<u2", container.size // 2, container.place)
+
+
+def _fill_bitmaps(mask: NDArray[np.uint8], data: bytes, first: int, bitmaps: list[Container]) -> None:
+    """Fill from bitmap containers whose keys and payloads follow each other."""
+    begin = (bitmaps[0].key - first) * CONTAINER_SPAN
+    payload = np.frombuffer(data, np.uint8, BITMAP_PAYLOAD_SIZE * len(bitmaps), bitmaps[0].place)
+    mask[begin : begin + CONTAINER_SPAN * len(bitmaps)] = np.unpackbits(payload, bitorder="little")
 
 
 def _bits(data: bytes, container: Container) -> NDArray[np.uint8]:
