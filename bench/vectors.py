@@ -3,26 +3,19 @@
 Four sets of a million positions; five operations on each, ours and the best of several plain ways, in
 interleaved rounds, by their medians. The plain ways skip what a careful decoder must do: they trust lengths,
 magic, keys and cardinality, and know that there is one 32-bit bitmap. The aim is a ratio of at most 1.2.
-Operations of a few microseconds cannot show a ratio: a difference of up to 40 µs, the fixed cost of the
-checks and of Python calls, passes too, and is printed.
+Operations of a few microseconds show the fixed cost of the checks and of Python calls in their ratio.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import platform
 import statistics
 import struct
-import sys
 import time
 import zlib
 from array import array
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
-import pyroaring
 from pyroaring import BitMap
 
 from delvec import blob
@@ -31,7 +24,6 @@ from delvec.bitmap import Bitmap
 COUNT = 1_000_000
 ROUNDS = 15
 MAX_RATIO = 1.2
-MAX_FIXED_COST = 40e-6
 MAGIC = bytes.fromhex("d1d33964")
 
 
@@ -163,33 +155,6 @@ def run(rounds: int) -> list[dict[str, object]]:
                     "ours_ms": mine * 1e3,
                     "plain_ms": best * 1e3,
                     "ratio": mine / best,
-                    "passes": mine <= MAX_RATIO * best or mine - best <= MAX_FIXED_COST,
                 }
             )
     return rows
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    arguments = parser.parse_args()
-    versions = {
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "pyroaring": pyroaring.__version__,
-    }
-    rows = run(arguments.rounds)
-    print(f"{COUNT:,} positions, medians of {arguments.rounds} interleaved rounds, {versions}")
-    print(f"{'set':16}{'operation':14}{'ours':>12}{'best plain':>12}{'ratio':>8}")
-    for row in rows:
-        note = "" if row["ratio"] <= MAX_RATIO else "  fixed cost only" if row["passes"] else "  TOO SLOW"
-        figures = f"{row['ours_ms']:>9.3f} ms{row['plain_ms']:>9.3f} ms{row['ratio']:>8.2f}"
-        print(f"{row['set']:16}{row['operation']:14}{figures}{note}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"versions": versions, "rows": rows}, indent=2) + "\n")
-    return 0 if all(row["passes"] for row in rows) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,59 @@
+"""One Spark session with Delta's extensions, and the tables it writes, each made once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from jars import JarsUnavailableError, delta_jars
+from spark_tables import TABLES, Writer
+
+SETTINGS = {
+    "spark.driver.memory": "1g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+
+
+@pytest.fixture(scope="session")
+def delta_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    from pyspark.sql import SparkSession
+
+    try:
+        jars = delta_jars()
+    except JarsUnavailableError as error:
+        pytest.skip(str(error))
+    builder = SparkSession.builder.master("local[2]").config("spark.jars", ",".join(map(str, jars)))
+    for key, value in SETTINGS.items():
+        builder = builder.config(key, value)
+    builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
+        yield session
+        session.stop()
+
+
+@pytest.fixture(scope="session")
+def written(delta_spark: object, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Writer]:
+    """The table of that name, written when first asked for."""
+    tables: dict[str, Writer] = {}
+
+    def find(name: str) -> Writer:
+        if name not in tables:
+            folder: Path = tmp_path_factory.mktemp(name, numbered=False)
+            writer = Writer(delta_spark, folder / "a table %41")
+            TABLES[name].write(writer)
+            tables[name] = writer
+        return tables[name]
+
+    return find

@@ -1,0 +1,118 @@
+"""The official Delta jar and what it needs, fetched once into a cache outside the repository.
+
+The cache is ``$DELVEC_CACHE``, by default ``~/.cache/delvec``. Spark's own resolver fetches the jars;
+where it cannot, Maven is tried, which may know a mirror that Spark does not. ``python tests/jars.py``
+fetches ahead of the tests.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+GROUP, ARTIFACT, VERSION = "io.delta", "delta-spark_4.1_2.13", "4.4.0"
+FETCH_SECONDS = 300
+
+# The home is set aside because a Maven cache there that has a pom but not its jar fails Spark's resolver.
+_SESSION = """
+import sys
+from pyspark.sql import SparkSession
+SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false") \\
+    .config("spark.driver.extraJavaOptions", "-Duser.home=" + sys.argv[1]) \\
+    .config("spark.jars.ivy", sys.argv[1]).config("spark.jars.packages", sys.argv[2]).getOrCreate().stop()
+"""
+
+_POM = f"""<project><modelVersion>4.0.0</modelVersion>
+<groupId>delvec</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>
+<dependencies><dependency>
+<groupId>{GROUP}</groupId><artifactId>{ARTIFACT}</artifactId><version>{VERSION}</version>
+</dependency></dependencies></project>
+"""
+
+
+class JarsUnavailableError(Exception):
+    """The jars are not in the cache and cannot be fetched; the message says why."""
+
+
+def cache() -> Path:
+    """The folder for what is fetched or generated, never part of the repository."""
+    return Path(os.environ.get("DELVEC_CACHE") or Path.home() / ".cache" / "delvec")
+
+
+def delta_jars() -> list[Path]:
+    """The Delta jar and those of its dependencies that PySpark does not bring itself."""
+    folder = cache() / "jars" / f"{ARTIFACT}-{VERSION}"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+            _keep(_fetched(Path(scratch)), folder)
+    return sorted(folder.glob("*.jar"))
+
+
+def _fetched(scratch: Path) -> Path:
+    """A folder with the jars, by the first way that works."""
+    ivy, maven = scratch / "ivy", scratch / "maven"
+    coordinates = f"{GROUP}:{ARTIFACT}:{VERSION}"
+    problem = _run([sys.executable, "-c", _SESSION, str(ivy), coordinates])
+    if problem is None:
+        return ivy / "jars"
+    if shutil.which("mvn") is None:
+        raise JarsUnavailableError(f"Spark cannot fetch {coordinates}: {problem}; Maven is absent")
+    maven.mkdir()
+    (maven / "pom.xml").write_text(_POM)
+    target = f"-DoutputDirectory={maven / 'jars'}"
+    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime"]
+    maven_problem = _run(["mvn", "-q", "-B", "-f", str(maven / "pom.xml"), *goal, target])
+    if maven_problem is None:
+        return maven / "jars"
+    raise JarsUnavailableError(f"no way to fetch {coordinates}: Spark: {problem}; Maven: {maven_problem}")
+
+
+def _run(command: list[str]) -> str | None:
+    """Nothing where the command succeeds, else the line that says what went wrong."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if done.returncode == 0:
+        return None
+    lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    for telling in ("download failed", "unresolved dependency", "ERROR", "Exception", "Error", ""):
+        for line in lines:
+            if telling in line:
+                return line
+    return f"exit code {done.returncode}"
+
+
+def _keep(jars: Path, folder: Path) -> None:
+    """Put the jars that PySpark lacks at ``folder``, at once: a half-copied folder is never seen."""
+    import pyspark
+
+    spark = {_artifact(jar.name) for jar in (Path(pyspark.__file__).parent / "jars").glob("*.jar")}
+    kept = jars.with_name("kept")
+    kept.mkdir()
+    for jar in jars.glob("*.jar"):
+        if not {_artifact(jar.name), _artifact(jar.name).partition("_")[2]} & spark:
+            shutil.copy2(jar, kept / jar.name)
+    if not list(kept.glob(f"*{ARTIFACT}-{VERSION}.jar")):
+        raise JarsUnavailableError(f"what was fetched lacks {ARTIFACT}-{VERSION}.jar")
+    try:
+        kept.rename(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+
+
+def _artifact(name: str) -> str:
+    """A jar's name without its version; Spark's resolver puts the group and ``_`` in front."""
+    return re.sub(r"-\d[\w.-]*\.jar$", "", name)
+
+
+if __name__ == "__main__":
+    for path in delta_jars():
+        sys.stdout.write(f"{path}\n")
