@@ -1,4 +1,4 @@
-"""The official Delta jar and what it needs, fetched once into a cache outside the repository.
+"""The official Delta and Iceberg jars and what they need, fetched once into a cache outside the repository.
 
 The cache is ``$DELVEC_CACHE``, by default ``~/.cache/delvec``. Spark's own resolver fetches the jars;
 where it cannot, Maven is tried, which may know a mirror that Spark does not. ``python tests/jars.py``
@@ -13,9 +13,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
-GROUP, ARTIFACT, VERSION = "io.delta", "delta-spark_4.1_2.13", "4.4.0"
 FETCH_SECONDS = 300
 
 # The home is set aside because a Maven cache there that has a pom but not its jar fails Spark's resolver.
@@ -27,12 +27,34 @@ SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false") \\
     .config("spark.jars.ivy", sys.argv[1]).config("spark.jars.packages", sys.argv[2]).getOrCreate().stop()
 """
 
-_POM = f"""<project><modelVersion>4.0.0</modelVersion>
+_POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>delvec</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>
 <dependencies><dependency>
-<groupId>{GROUP}</groupId><artifactId>{ARTIFACT}</artifactId><version>{VERSION}</version>
+<groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>
 </dependency></dependencies></project>
 """
+
+
+@dataclass(frozen=True)
+class Package:
+    group: str
+    artifact: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.group}:{self.artifact}:{self.version}"
+
+    @property
+    def name(self) -> str:
+        return f"{self.artifact}-{self.version}"
+
+    @property
+    def pom(self) -> str:
+        return _POM.format(group=self.group, artifact=self.artifact, version=self.version)
+
+
+DELTA = Package("io.delta", "delta-spark_4.1_2.13", "4.4.0")
+ICEBERG = Package("org.apache.iceberg", "iceberg-spark-runtime-4.1_2.13", "1.12.0")
 
 
 class JarsUnavailableError(Exception):
@@ -46,31 +68,39 @@ def cache() -> Path:
 
 def delta_jars() -> list[Path]:
     """The Delta jar and those of its dependencies that PySpark does not bring itself."""
-    folder = cache() / "jars" / f"{ARTIFACT}-{VERSION}"
+    return _jars(DELTA)
+
+
+def iceberg_jars() -> list[Path]:
+    """The Iceberg jar, which holds what it needs."""
+    return _jars(ICEBERG)
+
+
+def _jars(package: Package) -> list[Path]:
+    folder = cache() / "jars" / package.name
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-            _keep(_fetched(Path(scratch)), folder)
+            _keep(_fetched(package, Path(scratch)), folder)
     return sorted(folder.glob("*.jar"))
 
 
-def _fetched(scratch: Path) -> Path:
+def _fetched(package: Package, scratch: Path) -> Path:
     """A folder with the jars, by the first way that works."""
     ivy, maven = scratch / "ivy", scratch / "maven"
-    coordinates = f"{GROUP}:{ARTIFACT}:{VERSION}"
-    problem = _run([sys.executable, "-c", _SESSION, str(ivy), coordinates])
+    problem = _run([sys.executable, "-c", _SESSION, str(ivy), str(package)])
     if problem is None:
         return ivy / "jars"
     if shutil.which("mvn") is None:
-        raise JarsUnavailableError(f"Spark cannot fetch {coordinates}: {problem}; Maven is absent")
+        raise JarsUnavailableError(f"Spark cannot fetch {package}: {problem}; Maven is absent")
     maven.mkdir()
-    (maven / "pom.xml").write_text(_POM)
+    (maven / "pom.xml").write_text(package.pom)
     target = f"-DoutputDirectory={maven / 'jars'}"
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime"]
     maven_problem = _run(["mvn", "-q", "-B", "-f", str(maven / "pom.xml"), *goal, target])
     if maven_problem is None:
         return maven / "jars"
-    raise JarsUnavailableError(f"no way to fetch {coordinates}: Spark: {problem}; Maven: {maven_problem}")
+    raise JarsUnavailableError(f"no way to fetch {package}: Spark: {problem}; Maven: {maven_problem}")
 
 
 def _run(command: list[str]) -> str | None:
@@ -99,8 +129,8 @@ def _keep(jars: Path, folder: Path) -> None:
     for jar in jars.glob("*.jar"):
         if not {_artifact(jar.name), _artifact(jar.name).partition("_")[2]} & spark:
             shutil.copy2(jar, kept / jar.name)
-    if not list(kept.glob(f"*{ARTIFACT}-{VERSION}.jar")):
-        raise JarsUnavailableError(f"what was fetched lacks {ARTIFACT}-{VERSION}.jar")
+    if not list(kept.glob(f"*{folder.name}.jar")):
+        raise JarsUnavailableError(f"what was fetched lacks {folder.name}.jar")
     try:
         kept.rename(folder)
     except OSError:
@@ -114,5 +144,5 @@ def _artifact(name: str) -> str:
 
 
 if __name__ == "__main__":
-    for path in delta_jars():
+    for path in delta_jars() + iceberg_jars():
         sys.stdout.write(f"{path}\n")

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
+Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 def rows_of(table: pa.Table, rows: Rows) -> pa.Table:

@@ -16,6 +16,7 @@ PUBLIC = {
     "InvalidOperationError",
     "ObjectNotFoundError",
     "StorageError",
+    "Table",
     "TableNotFoundError",
     "UnsupportedFeatureError",
     "__version__",
@@ -42,7 +43,11 @@ def test_import_delvec_is_light() -> None:
         "typer",
     ):
         assert heavy not in loaded
-    assert {name for name in loaded if name.startswith("delvec")} == {"delvec", "delvec.errors"}
+    assert {name for name in loaded if name.startswith("delvec")} == {
+        "delvec",
+        "delvec.errors",
+        "delvec.version",
+    }
 
 
 def test_the_delta_read_side_needs_no_engine() -> None:
@@ -58,5 +63,5 @@ def test_the_public_names() -> None:
 
 
 def test_every_error_is_a_delvec_error() -> None:
-    for name in PUBLIC - {"__version__"}:
+    for name in PUBLIC - {"Table", "__version__"}:
         assert issubclass(getattr(delvec, name), delvec.DelvecError)

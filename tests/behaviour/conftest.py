@@ -2,48 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import shutil
-import warnings
+from local_spark import conf, pytest_collection_modifyitems, spark
 
-import pytest
-
-
-def pytest_collection_modifyitems(items):
-    """PySpark leaves sockets to the garbage collector; that is no failure of ours."""
-    quiet = (
-        pytest.mark.filterwarnings("ignore::ResourceWarning"),
-        pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    )
-    for item in items:
-        if item.get_closest_marker("spark"):
-            for mark in quiet:
-                item.add_marker(mark)
-
-
-@pytest.fixture(scope="session")
-def spark():
-    """A plain session: UTC, ANSI mode as Spark has it by default. Tests put settings back."""
-    if shutil.which("java") is None:
-        pytest.skip("Java is absent: Spark needs it")
-    from pyspark.sql import SparkSession
-
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("delvec-behaviour")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.default.parallelism", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.memory", "2g")
-        .config("spark.driver.host", "localhost")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        session.stop()
-        gc.collect()
+__all__ = ["conf", "pytest_collection_modifyitems", "spark"]

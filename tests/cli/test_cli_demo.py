@@ -1,7 +1,13 @@
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
+import sys
 import time
+from pathlib import Path
+
+import pytest
 
 from golden_data import golden
 
@@ -9,7 +15,7 @@ from golden_data import golden
 def test_demo_is_quick_and_leaves_nothing(delvec, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     started = time.monotonic()
-    run = delvec("demo")
+    run = delvec("demo", "--no-spark")
     assert run.code == 0
     assert time.monotonic() - started < 3
     assert list(tmp_path.iterdir()) == []
@@ -20,7 +26,7 @@ def test_demo_is_quick_and_leaves_nothing(delvec, tmp_path, monkeypatch):
 
 
 def test_demo_as_json(delvec):
-    shown = delvec("demo", "--json").json
+    shown = delvec("demo", "--no-spark", "--json").json
     steps = {step["title"]: step for step in shown["steps"]}
     assert len(steps) == 8
     assert steps["A broken vector"]["error"]["kind"] == "CorruptVectorError"
@@ -33,9 +39,9 @@ def test_demo_as_json(delvec):
 
 
 def test_demo_keeps_the_table_where_told(delvec, tmp_path):
-    assert delvec("demo", "--path", tmp_path / "kept").code == 0
+    assert delvec("demo", "--no-spark", "--path", tmp_path / "kept").code == 0
     assert delvec("show", tmp_path / "kept", "--json").json["rows"]["live"] == 23
-    again = delvec("demo", "--path", tmp_path / "kept", "--where", "id < 5")
+    again = delvec("demo", "--no-spark", "--path", tmp_path / "kept", "--where", "id < 5")
     assert again.code == 0
     assert "1 file may match, 3 files skipped" in again.out
 
@@ -44,7 +50,7 @@ def test_demo_of_another_table_changes_nothing(delvec, tmp_path):
     table = tmp_path / "large"
     shutil.copytree(golden("delta/table-with-dv-large"), table)
     before = {path: path.read_bytes() for path in table.rglob("*") if path.is_file()}
-    run = delvec("demo", "--path", table)
+    run = delvec("demo", "--no-spark", "--path", table)
     assert run.code == 0
     assert "A broken vector" in run.out
     assert {path: path.read_bytes() for path in table.rglob("*") if path.is_file()} == before
@@ -52,6 +58,30 @@ def test_demo_of_another_table_changes_nothing(delvec, tmp_path):
 
 def test_demo_writes_nothing_among_other_files(delvec, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    run = delvec("demo", "--path", tmp_path)
+    run = delvec("demo", "--no-spark", "--path", tmp_path)
     assert run.code == 3
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.spark
+def test_demo_and_show_read_rows_in_spark(tmp_path):
+    """As processes of their own: each starts its session and ends it."""
+    delvec = [str(Path(sys.executable).with_name("delvec"))]
+    demo = [*delvec, "demo", "--path", str(tmp_path / "orders"), "--json"]
+    done = subprocess.run(demo, capture_output=True, text=True, check=True)
+    steps = {step["title"]: step for step in json.loads(done.stdout)["steps"]}
+    assert [row["id"] for row in steps["The rows in Spark"]["rows"]] == [36, 38, 39]
+    assert done.stderr == ""
+    show = [*delvec, "show", str(tmp_path / "orders"), "--rows", "50", "--json"]
+    done = subprocess.run(show, capture_output=True, text=True, check=True)
+    sample = json.loads(done.stdout)["sample"]
+    assert len(sample) == 23
+    assert {"id": 20, "customer": "gus", "amount": 33.5, "placed": "2024-12-10", "region": "us"} in sample
+    assert done.stderr == ""
+
+
+def test_show_says_what_is_missing_to_read_rows(delvec, orders, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    run = delvec("show", orders, "--rows", "1")
+    assert run.code == 5
+    assert "reading rows needs PySpark" in run.err

@@ -19,8 +19,10 @@ LOADED = {
     "delvec.cli.main",
     "delvec.cli.output",
     "delvec.cli.show",
+    "delvec.cli.spark",
     "delvec.cli.verify",
     "delvec.errors",
+    "delvec.version",
 }
 HEAVY = {"numpy", "obstore", "orjson", "pyarrow", "pyiceberg", "pyroaring", "pyspark", "sqlglot"}
 

@@ -40,6 +40,9 @@ Where = Annotated[
     ),
 ]
 Limit = Annotated[int, typer.Option("--limit", metavar="N", min=0, help="Show at most N; 0 shows all.")]
+Rows = Annotated[
+    int, typer.Option("--rows", metavar="N", min=0, help="Also print N live rows, read by Spark.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of tables.")]
 StorageOptions = Annotated[
     list[str] | None,

@@ -14,7 +14,8 @@ from rich.text import Text
 
 from delvec.cli.arguments import Json, StorageOptions, Where, storage_options
 from delvec.cli.output import Result, cell, size, table
-from delvec.errors import TableNotFoundError
+from delvec.cli.spark import read_rows
+from delvec.errors import TableNotFoundError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
     from delvec.formats import Table
@@ -39,10 +40,20 @@ Kept = Annotated[
 ]
 
 
+WithSpark = Annotated[
+    bool, typer.Option("--spark/--no-spark", help="Read rows through a local Spark session.")
+]
+
+
 def demo(
-    *, path: Kept = None, where: Where = None, json: Json = False, option: StorageOptions = None
+    *,
+    path: Kept = None,
+    where: Where = None,
+    spark: WithSpark = True,
+    json: Json = False,
+    option: StorageOptions = None,
 ) -> Demo:
-    """A tour: what is on disk, what a vector is byte by byte, pruning, verifying, and a broken vector.
+    """A tour: what is on disk, a vector byte by byte, rows in Spark, pruning, verifying, a broken vector.
 
     Without --path it writes a small table into a temporary folder and removes it afterwards.
     """
@@ -51,7 +62,8 @@ def demo(
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="delvec-demo-"))
         found, is_sample = _open_or_write(path or f"{folder}/orders", storage_options(option))
         condition = where or (SAMPLE_CONDITION if is_sample else None)
-        return Demo(found.location, kept=path is not None, steps=tuple(_steps(found, condition, folder)))
+        steps = tuple(_steps(found, condition, folder, spark=spark))
+        return Demo(found.location, kept=path is not None, steps=steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +112,7 @@ def _open_or_write(path: str, options: Mapping[str, str]) -> tuple[Table, bool]:
         return detect.write_sample_table(path, options), True
 
 
-def _steps(found: Table, where: str | None, folder: str) -> Iterator[Step]:
+def _steps(found: Table, where: str | None, folder: str, *, spark: bool) -> Iterator[Step]:
     plan = found.snapshot().plan()
     yield _on_disk(found, plan)
     yield _commits(found)
@@ -111,6 +123,8 @@ def _steps(found: Table, where: str | None, folder: str) -> Iterator[Step]:
         yield _rows(found, plan, row)
     if where is not None:
         yield _pruning(found, where)
+    if spark:
+        yield _in_spark(found, where)
     yield _verification(found)
     if len(plan.deletes) and plan.deletes.column("location")[row].is_valid:
         yield _broken(found, plan, row, folder)
@@ -205,6 +219,20 @@ def _pruning(found: Table, where: str) -> Step:
     files = list_files(found.snapshot().plan(where), where, SHOWN_FILES)
     text = f"WHERE {cell(where)}: partition values and statistics rule files out before any is opened."
     return _step("Files a condition leaves", text, files)
+
+
+def _in_spark(found: Table, where: str | None) -> Step:
+    from delvec.cli.show import RowSample
+
+    text = (
+        "Table.open(spark, path).to_df(where=…): a stock PySpark session, no jar; deleted rows are left out."
+    )
+    try:
+        columns, rows = read_rows(found.location, SHOWN_ROWS, options=found.storage.options, where=where)
+    except UnsupportedFeatureError as error:
+        return Step("The rows in Spark", text, (cell(f"not shown: {error}"),), {"rows": None})
+    sample = RowSample(tuple(columns), rows)
+    return Step("The rows in Spark", text, (sample.render(),), {"rows": sample.rows})
 
 
 def _verification(found: Table) -> Step:

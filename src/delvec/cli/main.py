@@ -18,7 +18,6 @@ from typing import Annotated, Any
 
 import typer
 
-from delvec import __version__
 from delvec.cli.demo import demo
 from delvec.cli.dv import dv
 from delvec.cli.files import files
@@ -35,6 +34,7 @@ from delvec.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
+from delvec.version import __version__
 
 USAGE = 2
 OTHER = 7

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 
-from delvec.cli.arguments import Json, Path, StorageOptions, Timestamp, Version, storage_options
+from delvec.cli.arguments import Json, Path, Rows, StorageOptions, Timestamp, Version, storage_options
 from delvec.cli.output import cell, counted, moment, number, pairs, size, table
+from delvec.cli.spark import read_rows
 
 if TYPE_CHECKING:
     from delvec.formats import Snapshot, Table
@@ -23,15 +24,39 @@ def show(
     *,
     version: Version = None,
     timestamp: Timestamp = None,
+    rows: Rows = 0,
     json: Json = False,
     option: StorageOptions = None,
 ) -> TableSummary:
-    """What the table is: format, version, schema, files, rows and how many of them are deleted."""
+    """What the table is: format, version, schema, files, rows and how many of them are deleted.
+
+    --rows prints live rows too, read by a local Spark session.
+    """
     from delvec import detect
 
     del json
-    found = detect.open_table(path, storage_options(option))
-    return summarize(found, found.snapshot(version, timestamp))
+    options = storage_options(option)
+    found = detect.open_table(path, options)
+    snapshot = found.snapshot(version, timestamp)
+    summary = summarize(found, snapshot)
+    if not rows:
+        return summary
+    columns, read = read_rows(found.location, rows, options=options, version=snapshot.version)
+    return replace(summary, sample=RowSample(tuple(columns), read))
+
+
+@dataclass(frozen=True, slots=True)
+class RowSample:
+    """Some live rows, in no order."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[Mapping[str, Any]]
+
+    def render(self) -> RenderableType:
+        shown = table(*map(cell, self.columns), fold=self.columns)
+        for row in self.rows:
+            shown.add_row(*(cell(row[name]) for name in self.columns))
+        return shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +90,12 @@ class TableSummary:
     vectors: VectorCounts
     details: Mapping[str, Any]
     properties: Mapping[str, str]
+    sample: RowSample | None = None
 
     exit_code = 0
 
     def document(self) -> Mapping[str, Any]:
+        sampled = {} if self.sample is None else {"sample": self.sample.rows}
         return {
             "format": self.format,
             "location": self.location,
@@ -81,12 +108,16 @@ class TableSummary:
             "vectors": {name: getattr(self.vectors, name) for name in VectorCounts.__slots__},
             "details": self.details,
             "properties": self.properties,
+            **sampled,
         }
 
     def render(self) -> Iterable[RenderableType]:
         yield pairs(self._facts())
         yield ""
         yield _schema_table(self.schema, self.partition_columns)
+        if self.sample is not None:
+            yield ""
+            yield self.sample.render()
 
     def _facts(self) -> Iterator[tuple[str, RenderableType]]:
         rows = self.rows

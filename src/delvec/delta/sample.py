@@ -21,12 +21,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from delvec import __version__, z85
+from delvec import z85
 from delvec.bitmap import Bitmap
 from delvec.delta import vector_file
 from delvec.delta.log import LOG
 from delvec.errors import InvalidOperationError
 from delvec.storage import Storage
+from delvec.version import __version__
 
 ROWS_PER_FILE = 10
 REGIONS = ("eu", "eu", "us", "us")

@@ -20,10 +20,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
-from delvec import __version__, blob
+from delvec import blob
 from delvec.bitmap import Bitmap
 from delvec.errors import CorruptVectorError, FormatError, InvalidOperationError, UnsupportedFeatureError
 from delvec.puffin.footer import BlobMetadata, parse_footer, render_footer
+from delvec.version import __version__
 
 __all__ = ["BlobMetadata", "PuffinReader", "PuffinWriter"]
 

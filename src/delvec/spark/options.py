@@ -1,0 +1,121 @@
+"""The options of ``spark.read.format("delvec")``: which version and columns, how to reach the store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+from delvec.errors import InvalidOperationError
+from delvec.predicate.binding import quoted
+from delvec.schema import Schema
+from delvec.storage.options import store_config
+
+# A name, in backquotes (one inside is doubled) or plain, and the comma or the end after it.
+_NAME = re.compile(r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>[^`,]*[^`,\s]))\s*(?P<end>,|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What was asked for. ``columns`` is None where all are; what is no option of ours is the storage's."""
+
+    path: str
+    version: int | None
+    timestamp: str | None
+    columns: tuple[str, ...] | None
+    time_zone: str
+    storage: Mapping[str, str]
+
+    def choose(self, schema: Schema) -> tuple[str, ...]:
+        """The columns asked for, in the schema's spelling."""
+        if self.columns is None:
+            return tuple(column.name for column in schema)
+        chosen = tuple(_find(schema, name) for name in self.columns)
+        for name in chosen:
+            if chosen.count(name) > 1:
+                raise InvalidOperationError(f"option columns names {quoted([name])} twice, expected it once")
+        return chosen
+
+
+def read_options(given: Mapping[str, str]) -> ReadOptions:
+    """The options of a read, in any case; refuses those that contradict and those that nobody knows."""
+    options = {name.lower(): value for name, value in given.items()}
+    if "paths" in options:
+        raise InvalidOperationError(f"paths are {options['paths']}, expected the location of one table")
+    path = options.pop("path", "")
+    if not path:
+        raise InvalidOperationError("no location is given, expected load(<location of a table>)")
+    version, timestamp = options.pop("version", None), options.pop("timestamp", None)
+    if version is not None and timestamp is not None:
+        raise InvalidOperationError(
+            f"both version {version} and timestamp {timestamp} are given, expected one of them"
+        )
+    columns, time_zone = options.pop("columns", None), options.pop("timezone", "UTC")
+    _verify_zone(time_zone)
+    _verify_known(options)
+    return ReadOptions(
+        path,
+        None if version is None else _version(version),
+        timestamp,
+        None if columns is None else split_names(columns),
+        time_zone,
+        options,
+    )
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """The names of a list such as ``id, `a, b```; an odd name stands in backquotes."""
+    names = []
+    at, more = 0, True
+    while more:
+        found = _NAME.match(text, at)
+        if found is None:
+            raise InvalidOperationError(
+                f"option columns is {text!r}, expected names between commas, odd ones in backquotes"
+            )
+        names.append(found["plain"] or found["quoted"].replace("``", "`"))
+        at, more = found.end(), found["end"] == ","
+    return tuple(names)
+
+
+def _find(schema: Schema, name: str) -> str:
+    """The column's name in the schema; case counts only where it must."""
+    found = schema.find(name, case_sensitive=True) or schema.find(name)
+    if not found:
+        known = ", ".join(column.name for column in schema)
+        raise InvalidOperationError(f"unknown column {quoted([name])} in option columns: expected of {known}")
+    if len(found) > 1:
+        raise InvalidOperationError(
+            f"column {quoted([name])} in option columns may be any of "
+            f"{', '.join(quoted([column.name]) for column in found)}, expected one of these"
+        )
+    return found[0].name
+
+
+def _version(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidOperationError(f"option version is {text!r}, expected a number") from None
+
+
+def _verify_zone(name: str) -> None:
+    try:
+        ZoneInfo(name)
+    except (ValueError, KeyError, OSError):
+        raise InvalidOperationError(
+            f"option timezone is {name!r}, expected a zone such as Europe/Berlin"
+        ) from None
+
+
+def _verify_known(storage: Mapping[str, str]) -> None:
+    """The storage refuses what it does not know only where it needs options at all."""
+    for name, value in storage.items():
+        try:
+            store_config("s3", "", "", {name: value}, {})
+        except InvalidOperationError:
+            raise InvalidOperationError(
+                f"option {name!r} is not known, expected version, timestamp, columns, timezone or an option "
+                "of the storage"
+            ) from None

@@ -1,0 +1,124 @@
+"""Partition columns: read from folder names by Spark itself where those say what the plan says.
+
+Then a later filter on the column prunes files, and joins prune dynamically. Files whose folders say something
+else, or nothing, get their values another way.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from delvec.chunked import Mask, Rows
+from delvec.plan import ScanPlan
+from delvec.schema import DataType, Decimal, Field, Primitive
+
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+_ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
+_INTEGER = re.compile("-?[0-9]+")
+_DOUBLE = re.compile(r"-?([0-9]+(\.[0-9]+)?([Ee][+-]?[0-9]+)?|Infinity)|NaN")
+_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_BOOLEAN = re.compile("true|false")
+_DATE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIMESTAMP = re.compile(rf"{_DATE.pattern}[ T][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?")
+
+
+def in_folder_names(plan: ScanPlan, constants: tuple[Field, ...]) -> Mask:
+    """For each file of the plan: whether its folders, below the table, are exactly its partition values."""
+    count = len(plan.files)
+    if not constants or not count:
+        return np.zeros(count, dtype=bool)
+    folders = _folders(plan)
+    values = plan.files.column("partition").combine_chunks()
+    keys = [folders.indices.to_numpy(zero_copy_only=False)]
+    keys += [_codes(values.field(field.name)) for field in constants]
+    # Few distinct pairs of folder and values stand for many files.
+    distinct, first, back = np.unique(np.stack(keys, axis=1), axis=0, return_index=True, return_inverse=True)
+    names = folders.dictionary.to_pylist()
+    right = [
+        _says(names[row[0]], constants, values[int(at)].as_py())
+        for row, at in zip(distinct, first, strict=True)
+    ]
+    return np.array(right, dtype=bool)[back.reshape(-1)]
+
+
+def _folders(plan: ScanPlan) -> pa.DictionaryArray:
+    root = plan.location if plan.location.endswith("/") else plan.location + "/"
+    places = plan.files.column("location").to_pylist()
+    below = [place[len(root) :].rpartition("/")[0] if place.startswith(root) else None for place in places]
+    return pa.array([name if name is not None else "\0" for name in below]).dictionary_encode()
+
+
+def _codes(values: pa.Array) -> Rows:
+    encoded = values.dictionary_encode(null_encoding="encode").indices
+    codes: Rows = encoded.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes
+
+
+def _says(folder: str, constants: tuple[Field, ...], values: dict[str, Any]) -> bool:
+    parts = folder.split("/")
+    if len(parts) != len(constants):
+        return False
+    for part, field in zip(parts, constants, strict=True):
+        name, equals, text = part.partition("=")
+        if not equals or _unescaped(name) != field.physical_name:
+            return False
+        try:
+            value = None if text == _NULL else _parsed(text, field.type)
+        except (ValueError, ArithmeticError):
+            return False
+        if not _same(value, values[field.name]):
+            return False
+    return True
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float) and math.isnan(one) and math.isnan(other):
+        return True
+    return bool(one == other) and (one is None) == (other is None)
+
+
+def _parsed(text: str, data_type: DataType) -> Any:
+    """What Spark reads the text as; a ValueError where that is not beyond doubt."""
+    match data_type:
+        case Primitive("string"):
+            return _unescaped(text)
+        case Primitive("byte" | "short" | "integer" | "long"):
+            return int(_checked(text, _INTEGER))
+        case Primitive("double"):
+            return float(_checked(text, _DOUBLE))
+        case Primitive("boolean"):
+            return _checked(text, _BOOLEAN) == "true"
+        case Primitive("date"):
+            return dt.date.fromisoformat(_checked(text, _DATE))
+        case Primitive("timestamp"):
+            return _moment(text).replace(tzinfo=dt.UTC)
+        case Primitive("timestamp_ntz"):
+            return _moment(text)
+        case Decimal(_, scale):
+            value = decimal.Decimal(_checked(text, _DECIMAL))
+            # Spark takes the digits of a text with fewer decimals for those of the column's scale.
+            if value.as_tuple().exponent == -scale:
+                return value
+    raise ValueError("never read from a folder's name")
+
+
+def _moment(text: str) -> dt.datetime:
+    return dt.datetime.fromisoformat(_checked(_unescaped(text), _TIMESTAMP))
+
+
+def _checked(text: str, pattern: re.Pattern[str]) -> str:
+    if pattern.fullmatch(text) is None:
+        raise ValueError(text)
+    return text
+
+
+def _unescaped(text: str) -> str:
+    """The text as Spark decodes it: each escape is a character, never a byte of one."""
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)

@@ -1,0 +1,212 @@
+"""A ``ScanPlan`` as a DataFrame: native Parquet scans, with deleted rows left out by a join in the plan.
+
+    files without a vector      a scan, and nothing else
+    files with a vector         the scan, left-joined to the broadcast chunks of their vectors (`vectors.py`):
+                                a row whose bit is set there is left out
+
+The join's key is made of numbers that the scan has anyway. A file's size identifies it where no other file of
+the same scan has that size; other files are told apart by their path, which costs more. No row goes through
+Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from delvec.chunked import Mask
+from delvec.plan import ReadSchema, ScanPlan
+from delvec.schema import Field, Primitive, Schema
+from delvec.spark import distributed
+from delvec.spark.files import METADATA, file_path, read_parquet
+from delvec.spark.footers import schemas_by_id
+from delvec.spark.partitions import in_folder_names
+from delvec.spark.types import logical, spark_type
+from delvec.spark.vectors import CHUNK_BITS, VectorFiles, chunk_estimate, load_chunks
+from delvec.storage import Storage
+
+DRIVER_CHUNK_BYTES = 64 << 20
+"""Vectors whose chunks may take more than this are loaded and expanded on the executors."""
+
+BROADCAST_CHUNK_BYTES = 1 << 30
+"""Above this, chunks are not broadcast: Spark joins as it sees fit."""
+
+# A key by size has 39 bits for the size and 24 for the chunk, one by path 23 and 40.
+_SIZE_CHUNK_BITS, _PATH_CHUNK_BITS = 24, 40
+_LARGEST_SIZE = 1 << (63 - _SIZE_CHUNK_BITS)
+_MOST_ROWS = 1 << (_SIZE_CHUNK_BITS + CHUNK_BITS)
+
+_KEY, _WORDS, _PATH, _NUMBER, _VALUES = "key", "words", "path", "number", "values"
+_BY_SIZE, _BY_PATH = "size", "path"
+
+
+def scan(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFrame:
+    """The live rows of the plan's files, under the table's columns. The plan's condition is not applied."""
+    found: DataFrame | None = None
+    for group in _groups(plan, storage):
+        part = _GroupScan(spark, storage, plan, group).frame()
+        found = part if found is None else found.union(part)
+    return spark.createDataFrame([], logical(plan.schema)) if found is None else found
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Files that one scan reads: of one shape, and alike in how values and vectors reach their rows."""
+
+    files: pa.Table
+    schema: Schema  # with the names that these files hold
+    constants: tuple[Field, ...]
+    values_in_folders: bool
+    vectors_by: str | None  # None: no file of the group has a vector
+
+
+def _groups(plan: ScanPlan, storage: Storage) -> Iterator[_Group]:
+    files = plan.files
+    vectored = pc.is_valid(files.column("vector")).to_numpy()
+    sized = _size_is_key(files, vectored)
+    ways = ((None, ~vectored), (_BY_SIZE, vectored & sized), (_BY_PATH, vectored & ~sized))
+    for schema, constants, here in _shapes(plan, storage):
+        in_folders = in_folder_names(plan, constants)
+        for native in (True, False):
+            for way, chosen in ways:
+                rows = np.flatnonzero(here & (in_folders == native) & chosen)
+                if len(rows):
+                    yield _Group(files.take(pa.array(rows)), schema, constants, native, way)
+
+
+def _shapes(plan: ScanPlan, storage: Storage) -> Iterator[tuple[Schema, tuple[Field, ...], Mask]]:
+    """The distinct ways in which files hold the columns, and which files do so."""
+    shapes = plan.files.column("read_schema").to_numpy()
+    for number, read_schema in enumerate(plan.read_schemas):
+        here = shapes == number
+        constants = _constants(read_schema)
+        if not read_schema.by_id:
+            yield read_schema.schema, constants, here
+            continue
+        rows = np.flatnonzero(here)
+        places = plan.files.column("location").take(pa.array(rows)).to_pylist()
+        found: dict[Schema, list[int]] = {}
+        for row, schema in zip(rows, schemas_by_id(storage, places, read_schema.schema), strict=True):
+            found.setdefault(schema, []).append(int(row))
+        for schema, members in found.items():
+            yield schema, constants, np.isin(np.arange(len(shapes)), members)
+
+
+def _size_is_key(files: pa.Table, vectored: Mask) -> Mask:
+    """Files whose size no other file with a vector has, and whose rows fit into the key."""
+    sizes = files.column("size").to_numpy()
+    records = pc.fill_null(files.column("record_count"), _MOST_ROWS).to_numpy()
+    _, back, counts = np.unique(np.where(vectored, sizes, -1), return_inverse=True, return_counts=True)
+    key: Mask = (counts[back] == 1) & (sizes < _LARGEST_SIZE) & (records < _MOST_ROWS)
+    return key
+
+
+def _constants(read_schema: ReadSchema) -> tuple[Field, ...]:
+    by_name = {field.name: field for field in read_schema.schema}
+    return tuple(by_name[name] for name in read_schema.constants)
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupScan:
+    spark: SparkSession
+    storage: Storage
+    plan: ScanPlan
+    group: _Group
+
+    def frame(self) -> DataFrame:
+        group = self.group
+        frame = self._read()
+        by_path = bool(group.constants) and not group.values_in_folders
+        if by_path or group.vectors_by == _BY_PATH:
+            frame = self._with_files_by_path(frame, with_values=by_path)
+        if group.vectors_by is not None:
+            frame = self._without_deleted(frame)
+        constants = {field.name: field for field in group.constants}
+        columns = [
+            F.col(self._own(_VALUES))[field.name]
+            if by_path and field.name in constants
+            else _logical(frame, constants.get(field.name, field))
+            for field in group.schema
+        ]
+        return frame.select(
+            *(column.alias(field.name) for column, field in zip(columns, group.schema, strict=True))
+        )
+
+    def _own(self, name: str) -> str:
+        """The name of a column that only this scan sees: no column of the files has it."""
+        prefix, taken = "__delvec_", [field.physical_name.lower() for field in self.plan.schema]
+        while any(other.startswith(prefix) for other in taken):
+            prefix += "_"
+        return prefix + name
+
+    def _read(self) -> DataFrame:
+        group = self.group
+        names = {field.name for field in group.constants}
+        stored = [f for f in group.schema if f.name not in names and f.type != Primitive("void")]
+        native = group.constants if group.values_in_folders else ()
+        fields = [StructField(f.physical_name, spark_type(f.type, physical=True)) for f in (*stored, *native)]
+        locations = group.files.column("location").to_pylist()
+        return read_parquet(
+            self.spark, self.storage, locations, StructType(fields), by_folder_names=bool(native)
+        )
+
+    def _with_files_by_path(self, frame: DataFrame, *, with_values: bool) -> DataFrame:
+        """The frame with each row's file number, and partition values.
+
+        A path that is none of the plan's is an error: Spark and delvec must mean the same file by it.
+        """
+        files = self.group.files
+        named, number = self._own(_PATH), self._own(_NUMBER)
+        columns = {
+            named: pa.array([file_path(place) for place in files.column("location").to_pylist()]),
+            number: pa.array(np.arange(len(files)), pa.int64()),
+        }
+        fields = [StructField(named, StringType()), StructField(number, LongType())]
+        if with_values:
+            columns[self._own(_VALUES)] = files.column("partition").combine_chunks()
+            values = StructType([StructField(f.name, spark_type(f.type)) for f in self.group.constants])
+            fields.append(StructField(self._own(_VALUES), values))
+        table = F.broadcast(self.spark.createDataFrame(pa.table(columns), StructType(fields)))
+        path = frame.metadataColumn(METADATA)["file_path"]
+        unknown = F.raise_error(F.concat(F.lit("a scan met a file that is not in its plan: "), path))
+        known = F.when(F.col(number).isNotNull(), F.lit(True)).otherwise(unknown.cast("boolean"))  # noqa: FBT003
+        return frame.join(table, path == table[named], "left").where(known)
+
+    def _without_deleted(self, frame: DataFrame) -> DataFrame:
+        files, metadata = self.group.files, frame.metadataColumn(METADATA)
+        if self.group.vectors_by == _BY_SIZE:
+            bits, number, numbers = _SIZE_CHUNK_BITS, metadata["file_size"], files.column("size").to_numpy()
+        else:
+            bits, number, numbers = _PATH_CHUNK_BITS, F.col(self._own(_NUMBER)), np.arange(len(files))
+        chunks = self._chunks(VectorFiles.of(files, self.plan.deletes, numbers, bits))
+        row = metadata["row_index"]
+        key = F.shiftleft(number, bits).bitwiseOR(F.shiftright(row, CHUNK_BITS))
+        words = F.col(self._own(_WORDS))
+        word = words[F.shiftright(row, 6).bitwiseAND(63).cast("int")]
+        deleted = F.getbit(word, row.bitwiseAND(63).cast("int")) == 1
+        return frame.join(chunks, key == chunks[self._own(_KEY)], "left").where(words.isNull() | ~deleted)
+
+    def _chunks(self, vectors: VectorFiles) -> DataFrame:
+        size = chunk_estimate(vectors)
+        if size <= DRIVER_CHUNK_BYTES:
+            found = self.spark.createDataFrame(load_chunks(self.storage, vectors))
+        else:
+            found = distributed.load_chunks(self.spark, self.storage, vectors)
+        found = found.toDF(self._own(_KEY), self._own(_WORDS))
+        return F.broadcast(found) if size <= BROADCAST_CHUNK_BYTES else found
+
+
+def _logical(frame: DataFrame, field: Field) -> Column:
+    """The field's column under its types' own names."""
+    if field.type == Primitive("void"):
+        return F.lit(None)
+    column = frame["`" + field.physical_name.replace("`", "``") + "`"]
+    named = spark_type(field.type)
+    return column if named == spark_type(field.type, physical=True) else column.cast(named)

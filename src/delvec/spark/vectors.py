@@ -1,0 +1,92 @@
+"""Deletion vectors as a small table that Spark joins: one row for each 4,096 rows that lose any.
+
+    key     identifies the file in its scan, and the chunk of 4,096 rows in the file
+    words   64 longs; bit ``row & 63`` of word ``(row >> 6) & 63`` says that the row is deleted
+
+What is shipped grows with the chunks that hold a deleted row, not with the rows of the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delvec.bitmap import Bitmap
+from delvec.chunked import Rows
+from delvec.deletes.loader import load_vectors
+from delvec.storage import Storage
+
+CHUNK_BITS = 12
+CHUNK_ROWS = 1 << CHUNK_BITS
+WORDS = CHUNK_ROWS // 64
+CHUNK_BYTES = 8 * WORDS + 16
+_MOST = 1 << 40  # where a number is not recorded
+# Positions are expanded to bits this many chunks at a time: 64 MiB of bits as bytes.
+_CHUNKS_AT_ONCE = 1 << 14
+
+CHUNKS_SCHEMA = pa.schema(
+    [pa.field("key", pa.int64(), nullable=False), pa.field("words", pa.list_(pa.int64()), nullable=False)]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorFiles:
+    """Vectors to expand: rows of ``ScanPlan.deletes``, and for each the key of its file's first chunk.
+
+    A key is the file's number in its scan, shifted left, and the number of the chunk.
+    """
+
+    deletes: pa.Table
+    first_keys: Rows
+    record_counts: pa.ChunkedArray
+
+    @classmethod
+    def of(cls, files: pa.Table, deletes: pa.Table, numbers: Rows, chunk_bits: int) -> VectorFiles:
+        """The vectors of ``files``, each of which has one, under these file numbers."""
+        rows = files.column("vector").combine_chunks()
+        return cls(deletes.take(rows), numbers.astype(np.int64) << chunk_bits, files.column("record_count"))
+
+
+def chunk_estimate(vectors: VectorFiles) -> int:
+    """Bytes of the chunks, at most: one for each deleted row, or for each 4,096 rows of a file."""
+    deleted = pc.fill_null(vectors.deletes.column("cardinality"), _MOST)
+    chunks = pc.add(pc.shift_right(pc.fill_null(vectors.record_counts, _MOST), CHUNK_BITS), 1)
+    return int(pc.sum(pc.min_element_wise(deleted, chunks)).as_py() or 0) * CHUNK_BYTES
+
+
+def load_chunks(storage: Storage, vectors: VectorFiles) -> pa.Table:
+    """The chunks of all vectors, read and expanded here."""
+    loaded = load_vectors(storage, vectors.deletes)
+    batches = [
+        batch
+        for row, vector in loaded.items()
+        for batch in chunk_batches(int(vectors.first_keys[row]), vector)
+    ]
+    return pa.Table.from_batches(batches, schema=CHUNKS_SCHEMA)
+
+
+def chunk_batches(first_key: int, vector: Bitmap) -> Iterator[pa.RecordBatch]:
+    """The chunks of one vector; chunk ``n`` of the file has the key ``first_key + n``."""
+    positions = vector.to_numpy()
+    chunks, starts = np.unique(positions >> CHUNK_BITS, return_index=True)
+    ends = np.append(starts[1:], len(positions))
+    for at in range(0, len(chunks), _CHUNKS_AT_ONCE):
+        some = chunks[at : at + _CHUNKS_AT_ONCE]
+        first, last = starts[at], ends[min(at + _CHUNKS_AT_ONCE, len(chunks)) - 1]
+        yield _batch(first_key + some, _words(positions[first:last], some))
+
+
+def _words(positions: Rows, chunks: Rows) -> Rows:
+    bits = np.zeros(len(chunks) * CHUNK_ROWS, np.uint8)
+    bits[np.searchsorted(chunks, positions >> CHUNK_BITS) * CHUNK_ROWS + (positions & (CHUNK_ROWS - 1))] = 1
+    return np.packbits(bits, bitorder="little").view(np.int64)
+
+
+def _batch(keys: Rows, words: Rows) -> pa.RecordBatch:
+    offsets = np.arange(0, len(words) + 1, WORDS, dtype=np.int32)
+    lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(words))
+    return pa.record_batch([pa.array(keys, pa.int64()), lists], schema=CHUNKS_SCHEMA)

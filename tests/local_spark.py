@@ -1,0 +1,69 @@
+"""One local Spark session for all tests of a process: a fixture for each ``conftest.py`` to import."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import sys
+import warnings
+
+import pytest
+
+
+def pytest_collection_modifyitems(items):
+    """PySpark leaves sockets to the garbage collector; that is no failure of ours."""
+    quiet = (
+        pytest.mark.filterwarnings("ignore::ResourceWarning"),
+        pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    )
+    for item in items:
+        if item.get_closest_marker("spark"):
+            for mark in quiet:
+                item.add_marker(mark)
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """A plain session: UTC, ANSI mode as Spark has it by default. Tests put settings back."""
+    if shutil.which("java") is None:
+        pytest.skip("Java is absent: Spark needs it")
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else the workers' Python is any in the path
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("delvec-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.default.parallelism", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.driver.memory", "2g")
+        .config("spark.driver.host", "localhost")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        session.stop()
+        gc.collect()
+
+
+@pytest.fixture
+def conf(spark):
+    """Sets the session, and puts it back."""
+    before = {}
+
+    def change(name, value):
+        before.setdefault(name, spark.conf.get(name, None))
+        spark.conf.set(name, value)
+
+    yield change
+    for name, value in before.items():
+        if value is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, value)

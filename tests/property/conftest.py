@@ -1,0 +1,7 @@
+"""One local Spark session for the properties of scans."""
+
+from __future__ import annotations
+
+from local_spark import conf, pytest_collection_modifyitems, spark
+
+__all__ = ["conf", "pytest_collection_modifyitems", "spark"]
