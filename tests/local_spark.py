@@ -52,6 +52,15 @@ def spark():
         gc.collect()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _collected_sockets():
+    """What a module's Spark left to the garbage collector must not come up in a test that follows."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
 @pytest.fixture
 def conf(spark):
     """Sets the session, and puts it back."""

@@ -187,11 +187,9 @@ class _GroupScan:
             bits, number, numbers = _PATH_CHUNK_BITS, F.col(self._own(_NUMBER)), np.arange(len(files))
         chunks = self._chunks(VectorFiles.of(files, self.plan.deletes, numbers, bits))
         row = metadata["row_index"]
-        key = F.shiftleft(number, bits).bitwiseOR(F.shiftright(row, CHUNK_BITS))
-        words = F.col(self._own(_WORDS))
-        word = words[F.shiftright(row, 6).bitwiseAND(63).cast("int")]
-        deleted = F.getbit(word, row.bitwiseAND(63).cast("int")) == 1
-        return frame.join(chunks, key == chunks[self._own(_KEY)], "left").where(words.isNull() | ~deleted)
+        key, words = _chunk_key(number, row, bits), F.col(self._own(_WORDS))
+        kept = words.isNull() | ~_is_deleted(words, row)
+        return frame.join(chunks, key == chunks[self._own(_KEY)], "left").where(kept)
 
     def _chunks(self, vectors: VectorFiles) -> DataFrame:
         size = chunk_estimate(vectors)
@@ -201,6 +199,15 @@ class _GroupScan:
             found = distributed.load_chunks(self.spark, self.storage, vectors)
         found = found.toDF(self._own(_KEY), self._own(_WORDS))
         return F.broadcast(found) if size <= BROADCAST_CHUNK_BYTES else found
+
+
+def _chunk_key(number: Column, row: Column, bits: int) -> Column:
+    return F.shiftleft(number, bits).bitwiseOR(F.shiftright(row, CHUNK_BITS))
+
+
+def _is_deleted(words: Column, row: Column) -> Column:
+    word = words[F.shiftright(row, 6).bitwiseAND(63).cast("int")]
+    return F.getbit(word, row.bitwiseAND(63).cast("int")) == 1
 
 
 def _logical(frame: DataFrame, field: Field) -> Column:

@@ -1,0 +1,212 @@
+"""``Table``: what it says of a table, which rows it gives, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+import pytest
+
+from delta_log import column, metadata
+from delvec.errors import CorruptVectorError, DelvecError, InvalidOperationError, TableNotFoundError
+from lake import Lake
+from scanning import collected, opened, same
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("p", pa.int32())])
+
+
+def rows(p, ids):
+    return [{"id": i, "name": f"n{i % 7}", "p": p} for i in ids]
+
+
+@pytest.fixture
+def lake(tmp_path):
+    """Three versions: three files; rows of two deleted; one more file."""
+    lake = Lake(tmp_path / "t", SCHEMA, partition_by=["p"])
+    files = [lake.write(rows(p, range(p * 100, p * 100 + 20 + p))) for p in range(3)]
+    lake.commit({"commitInfo": {"timestamp": 1_700_000_000_000, "operation": "WRITE"}})
+    lake.delete(files[1], [0, 1, 2])
+    lake.delete(files[2], range(22))
+    lake.commit({"commitInfo": {"timestamp": 1_700_000_100_000, "operation": "DELETE"}})
+    lake.write(rows(3, range(300, 310)))
+    lake.commit({"commitInfo": {"timestamp": 1_700_000_200_000, "operation": "WRITE"}})
+    for version in range(3):  # a commit is as old as its file
+        os.utime(lake.root / f"_delta_log/{version:020d}.json", (1_700_000_000 + version * 100,) * 2)
+    return lake
+
+
+def ids(frame):
+    return sorted(row["id"] for row in collected(frame.select("id")))
+
+
+def test_what_a_table_says_of_itself(spark, lake):
+    table = opened(spark, lake)
+    assert (table.version, table.format, table.location) == (2, "delta", str(lake.root))
+    assert table.schema.simpleString() == "struct<id:bigint,name:string,p:int>"
+    assert table.properties == {"delta.enableDeletionVectors": "true"}
+    assert repr(table) == f"Table({str(lake.root)!r}, format='delta')"
+
+
+def test_files(spark, lake):
+    found = collected(opened(spark, lake).files())
+    expected = [
+        {
+            "location": f"{lake.root}/{file.path}",
+            "size": file.size,
+            "record_count": len(file.rows),
+            "deleted_count": len(file.deleted),
+            "partition": {"p": file.rows[0]["p"]},
+        }
+        for file in lake.files
+    ]
+    assert sorted(found, key=str) == sorted(expected, key=str)
+
+
+def test_history(spark, lake):
+    table = opened(spark, lake)
+    found = table.history().select("version", "operation").collect()
+    assert [tuple(row) for row in found] == [(2, "WRITE"), (1, "DELETE"), (0, "WRITE")]
+    assert [row["version"] for row in table.history(1).collect()] == [2]
+
+
+def test_versions_and_times(spark, lake):
+    table = opened(spark, lake)
+    whole = [i for p in range(3) for i in range(p * 100, p * 100 + 20 + p)]
+    assert ids(table.to_df(version=0)) == whole
+    assert ids(table.to_df(version=1)) == sorted(r["id"] for r in lake.live if r["id"] < 300)
+    assert ids(table.to_df(timestamp="2023-11-14T22:13:30Z")) == whole
+    with pytest.raises(InvalidOperationError, match="both version 0 and timestamp"):
+        table.to_df(version=0, timestamp="2023-11-14T22:13:30Z")
+    with pytest.raises(TableNotFoundError, match="9"):
+        table.to_df(version=9)
+
+
+def test_where_and_columns(spark, lake):
+    from pyspark.sql import functions as f
+
+    table = opened(spark, lake)
+    expected = sorted(r["id"] for r in lake.live if r["p"] >= 1 and r["name"] == "n3")
+    assert ids(table.to_df(where="p >= 1 AND name = 'n3'")) == expected
+    assert ids(table.to_df(where=(f.col("p") >= 1) & (f.col("name") == "n3"))) == expected
+    only = table.to_df(where="p = 3 AND id > 305", columns=["name"])
+    assert only.columns == ["name"]
+    same(only, [{"name": f"n{i % 7}"} for i in range(306, 310)])
+    assert table.to_df(columns=["P", "ID"]).columns == ["P", "ID"]
+
+
+def test_conditions_that_only_spark_can_parse(spark, lake):
+    spark.udf.register("is_even", lambda i: i % 2 == 0, "boolean")
+    table = opened(spark, lake)
+    even = sorted(r["id"] for r in lake.live if r["id"] % 2 == 0)
+    assert ids(table.to_df(where="is_even(id)")) == even
+    reversed_names = sorted(r["id"] for r in lake.live if r["name"] == "n3")
+    assert ids(table.to_df(where="exists(array(name), x -> reverse(x) = '3n')")) == reversed_names
+
+
+def test_unknown_columns_are_refused_by_name(spark, lake, conf):
+    table = opened(spark, lake)
+    with pytest.raises(InvalidOperationError, match="nmae"):
+        table.to_df(where="nmae = 'x'")
+    with pytest.raises(InvalidOperationError, match=r"unknown column 'nmae' in columns.*id, name, p"):
+        table.to_df(columns=["id", "nmae"])
+    conf("spark.sql.caseSensitive", "true")
+    with pytest.raises(InvalidOperationError, match="unknown column 'ID'"):
+        table.to_df(columns=["ID"])
+
+
+def test_where_prunes_files_before_spark_sees_them(spark, lake):
+    from pyspark.sql import functions as f
+
+    table = opened(spark, lake)
+    assert len(table.to_df().inputFiles()) == 4
+    assert len(table.to_df(where="id < 5").inputFiles()) == 1
+    assert len(table.to_df(where="p = 2").inputFiles()) == 1
+    assert len(table.to_df(where=f.col("p") == 2).inputFiles()) == 4
+    assert collected(table.to_df(where="id > 999")) == []
+
+
+def test_a_data_frame_stays_at_its_version(spark, lake):
+    table = opened(spark, lake)
+    frame = table.to_df()
+    before = ids(frame)
+    lake.delete(lake.files[0], [5])
+    lake.write(rows(9, [900]))
+    lake.commit()
+    assert ids(frame) == before
+    assert ids(table.to_df()) == sorted(r["id"] for r in lake.live) != before
+    assert table.version == 3
+
+
+def test_a_table_with_another_schema_since(spark, lake):
+    table = opened(spark, lake)
+    assert table.to_df().columns == ["id", "name", "p"]
+    fields = [column("id", "long"), column("late", "string"), column("p", "integer")]
+    lake.log.commit(metadata(*fields, partition_by=["p"]))
+    assert table.to_df().columns == ["id", "late", "p"]
+    assert collected(table.to_df(columns=["late"]).distinct()) == [{"late": None}]
+
+
+def test_an_empty_table(spark, tmp_path):
+    lake = Lake(tmp_path / "t", SCHEMA, partition_by=["p"])
+    lake.commit()
+    table = opened(spark, lake)
+    assert collected(table.to_df()) == []
+    assert table.to_df().schema == table.schema
+    assert collected(table.to_df(where="p = 1", columns=["name"])) == []
+    assert table.files().count() == 0
+    assert table.files().columns == ["location", "size", "record_count", "deleted_count", "partition"]
+
+
+def test_a_table_without_partitions_has_files_without_them(spark, tmp_path):
+    lake = Lake(tmp_path / "t", pa.schema([("id", pa.int64())]))
+    lake.write([{"id": 1}, {"id": 2}], deleted=[0])
+    lake.commit()
+    (found,) = collected(opened(spark, lake).files())
+    assert found["deleted_count"] == 1
+    assert "partition" not in found
+
+
+def test_a_missing_vector_is_an_error_that_names_it(spark, lake):
+    (place,) = lake.root.glob("deletion_vector_*.bin")
+    place.unlink()
+    table = opened(spark, lake)
+    with pytest.raises(CorruptVectorError, match=rf"missing.*{place.name}"):
+        table.to_df()
+
+
+def test_a_corrupt_vector_is_an_error_that_names_it(spark, lake):
+    (place,) = lake.root.glob("deletion_vector_*.bin")
+    data = bytearray(place.read_bytes())
+    data[-1] ^= 1
+    place.write_bytes(data)
+    with pytest.raises(CorruptVectorError, match=rf"CRC.*{place.name}"):
+        opened(spark, lake).to_df()
+
+
+def test_a_corrupt_vector_on_the_executors_is_named_too(spark, lake, monkeypatch):
+    from pyspark.errors import PySparkException
+
+    from delvec.spark import scan
+
+    (place,) = lake.root.glob("deletion_vector_*.bin")
+    place.write_bytes(place.read_bytes()[:-3])
+    monkeypatch.setattr(scan, "DRIVER_CHUNK_BYTES", 0)
+    with pytest.raises((PySparkException, DelvecError), match=rf"CorruptVectorError.*{place.name}"):
+        opened(spark, lake).to_df().collect()
+
+
+def test_no_table(spark, tmp_path):
+    from delvec.table import Table
+
+    with pytest.raises(TableNotFoundError, match="the folder is empty"):
+        Table.open(spark, str(tmp_path))
+
+
+def test_names_to_register(spark, lake):
+    table = opened(spark, lake)
+    table.register("some_orders")
+    for name in ("", "a b", "a.b", "x;"):
+        with pytest.raises(InvalidOperationError, match="expected letters, digits and _"):
+            table.register(name)

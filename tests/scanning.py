@@ -1,0 +1,36 @@
+"""What a scan returns, as plain values to compare with a model."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from rows import multiset
+
+
+def opened(spark: Any, lake: Any) -> Any:
+    from delvec.table import Table
+
+    return Table.open(spark, str(lake.root))
+
+
+def collected(frame: Any) -> list[dict[str, Any]]:
+    """The rows of a DataFrame as plain values, timestamps in UTC."""
+    return [{name: plain(value) for name, value in row.items()} for row in frame.toArrow().to_pylist()]
+
+
+def plain(value: Any) -> Any:
+    match value:
+        case dt.datetime(tzinfo=dt.tzinfo()):
+            return value.astimezone(dt.UTC)
+        case dict():
+            return {key: plain(child) for key, child in value.items()}
+        case list() | tuple():
+            return type(value)(map(plain, value))
+    return value
+
+
+def same(frame: Any, rows: Any) -> None:
+    """The frame has exactly these rows; what differs, where it has not."""
+    found, expected = multiset(collected(frame)), multiset(rows)
+    assert found == expected, f"lost {expected - found}, gained {found - expected}"
