@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 
 from delvec.bitmap import Bitmap
 from delvec.delta.table import DeltaTable
+from delvec.errors import FormatError
 from delvec.spark.vectors import chunk_batches
 from golden_data import GOLDEN, golden
 from lake import FLAT, PREFIX, Lake
@@ -389,3 +391,20 @@ def test_the_session_is_as_it_was(spark, tmp_path, conf):
 def session_settings(spark):
     found = spark.conf.getAll
     return dict(found() if callable(found) else found)
+
+
+@pytest.mark.parametrize("files", [2, 40])
+def test_a_recorded_size_that_is_wrong_is_refused(spark, tmp_path, files):
+    """The size tells files apart: with a wrong one the vector would meet no row of its file."""
+    lake = Lake(tmp_path / "t", NUMBERS)
+    for number in range(files):
+        lake.write(numbers(1000 * number, 20 + number), deleted=[3])
+    lake.commit()
+    (commit,) = sorted((tmp_path / "t" / "_delta_log").glob("*.json"))[-1:]
+    text = commit.read_text()
+    size = max(int(found) for found in re.findall(r'"size": (\d+)', text))
+    commit.write_text(text.replace(f'"size": {size}', f'"size": {size + 1}'))
+    with pytest.raises(
+        FormatError, match=rf"has {size} bytes, expected the recorded {size + 1}: .*\.parquet"
+    ):
+        opened(spark, lake).to_df()

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import StructType
 
 from delvec import location
-from delvec.errors import StorageError, UnsupportedFeatureError
+from delvec.errors import FormatError, ObjectNotFoundError, StorageError, UnsupportedFeatureError
 from delvec.spark.session import settings
 from delvec.storage import Storage
 
@@ -26,6 +27,7 @@ _DATA_FILE = ".parquet"
 FEW_PATHS = 32
 # The listing job's tasks, where many single paths cannot be avoided; Spark's own default is 10,000.
 _LISTING_TASKS = 8
+_ASKED_AT_ONCE = 8
 
 # Spark shows file names percent-encoded; of these characters none is, so that names compare as they stand.
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9._=+-]+")
@@ -128,6 +130,31 @@ def _folders_with_unique_names(storage: Storage, locations: Sequence[str]) -> li
     # A dead file of the same name in another folder would come along.
     seen = [path.rpartition("/")[2] for path in listed if path.rpartition("/")[2] in names]
     return folders if len(seen) == len(names) else []
+
+
+def verify_sizes(storage: Storage, locations: Sequence[str], sizes: Sequence[int]) -> None:
+    """Refuse a file whose size is not the recorded one: where files are told apart by size, its vector would
+    be lost. A file that is absent is left to Spark, which names it.
+    """
+    found: dict[str, int | None]
+    if len(locations) > FEW_PATHS:
+        found = {location.join(storage.root, entry.path): entry.size for entry in storage.list()}
+    else:
+        with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
+            found = dict(
+                zip(locations, pool.map(lambda place: _size(storage, place), locations), strict=True)
+            )
+    for place, expected in zip(locations, sizes, strict=True):
+        size = found[place] if place in found else _size(storage, place)
+        if size is not None and size != expected:
+            raise FormatError(f"data file has {size} bytes, expected the recorded {expected}", path=place)
+
+
+def _size(storage: Storage, place: str) -> int | None:
+    try:
+        return storage.head(place).size
+    except ObjectNotFoundError:
+        return None
 
 
 def _verify_visible(locations: Sequence[str]) -> None:

@@ -25,7 +25,7 @@ from delvec.chunked import Mask
 from delvec.plan import ReadSchema, ScanPlan
 from delvec.schema import Field, Primitive, Schema
 from delvec.spark import distributed
-from delvec.spark.files import METADATA, file_path, read_parquet
+from delvec.spark.files import METADATA, file_path, read_parquet, verify_sizes
 from delvec.spark.footers import schemas_by_id
 from delvec.spark.partitions import in_folder_names
 from delvec.spark.types import logical, spark_type
@@ -182,6 +182,7 @@ class _GroupScan:
     def _without_deleted(self, frame: DataFrame) -> DataFrame:
         files, metadata = self.group.files, frame.metadataColumn(METADATA)
         if self.group.vectors_by == _BY_SIZE:
+            verify_sizes(self.storage, files.column("location").to_pylist(), files.column("size").to_pylist())
             bits, number, numbers = _SIZE_CHUNK_BITS, metadata["file_size"], files.column("size").to_numpy()
         else:
             bits, number, numbers = _PATH_CHUNK_BITS, F.col(self._own(_NUMBER)), np.arange(len(files))
