@@ -9,10 +9,10 @@ import argparse
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from bench import log, vectors
+from bench import log, scan, vectors
 from bench.harness import Figure, Section, as_seconds, machine
 
-PACKAGES = ("pyroaring", "numpy", "pyarrow", "obstore", "deltalake")
+PACKAGES = ("pyroaring", "numpy", "pyarrow", "obstore", "deltalake", "pyspark")
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
@@ -41,18 +41,26 @@ def bench_vectors(*, quick: bool) -> list[Section]:
     return [Section("Vectors", how, figures, "best plain")]
 
 
-BENCHES: dict[str, Callable[..., list[Section]]] = {"vectors": bench_vectors, "log": log.bench}
+BENCHES: dict[str, Callable[..., list[Section]]] = {
+    "vectors": bench_vectors,
+    "log": log.bench,
+    "scan": scan.bench,
+}
+# The scan's takes half an hour and both official jars: asked for by name.
+BY_DEFAULT = ("vectors", "log")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Run the benches.")
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(BENCHES)}; all by default")
+    parser.add_argument(
+        "names", nargs="*", help=f"of {', '.join(BENCHES)}; {' and '.join(BY_DEFAULT)} by default"
+    )
     parser.add_argument("--quick", action="store_true", help="smaller, to see that it works")
     parser.add_argument("--write", action="store_true", help=f"put the figures into {DOCUMENT.name}")
     given = parser.parse_args()
     if unknown := set(given.names) - set(BENCHES):
         parser.error(f"no such bench: {', '.join(sorted(unknown))}")
-    text = run(given.names or BENCHES, quick=given.quick)
+    text = run(given.names or BY_DEFAULT, quick=given.quick)
     print(text)
     if given.write:
         write(text)

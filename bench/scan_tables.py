@@ -1,0 +1,243 @@
+"""The tables of the scan bench, and the Spark session that reads them: Delta's and Iceberg's jars in one JVM.
+
+    plain/           the rows as Parquet, written by Spark
+    equal/           one of those files under four names
+    many/            5,000 small files in fifty partitions
+    delta/<name>/    the same files (hard links), converted to Delta, deleted from by Delta-Spark
+    iceberg/         the same files, added to Iceberg v3 tables, deleted from by Iceberg-Spark
+
+Every engine reads the same bytes. Deletes leave the files as they are: it is checked that each made vectors.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from bench.harness import cache
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+
+GENERATION = 2  # part of the folder's name: raised when what is generated changes
+FILES = 4
+MANY_FILES, PARTITIONS, MANY_ROWS = 5_000, 50, 1_000_000
+SCHEMA = "id bigint, k int, v double, s string"
+# How many of 100,000 rows are deleted, chosen by a hash; a larger share includes the smaller ones.
+SHARES = {"0": 0, "0.001 %": 1, "5 %": 5_000, "50 %": 50_000}
+EQUAL = "equal"
+_FULL_ROWS, _FULL_ROW_GROUP = 20_000_000, 16 << 20
+_COMPLETE = "complete"
+_CATALOG, _ROWS_TABLE, _EQUAL_TABLE = "ice", "ice.bench.rows", "ice.bench.equal"
+
+
+@contextmanager
+def session(rows: int) -> Iterator[Any]:
+    """A session with both jars, for the tables of so many rows."""
+    from pyspark.sql import SparkSession
+
+    from jars import delta_jars, iceberg_jars
+
+    settings = {
+        "spark.jars": ",".join(map(str, delta_jars() + iceberg_jars())),
+        "spark.driver.memory": "6g",
+        "spark.network.timeout": "3600s",  # a machine that is held up for a while does not end the run
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.hadoop.parquet.block.size": str(_FULL_ROW_GROUP * rows // _FULL_ROWS),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
+        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.warehouse.dir": str(_folder(rows) / "warehouse"),
+        f"spark.sql.catalog.{_CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
+        f"spark.sql.catalog.{_CATALOG}.type": "hadoop",
+        f"spark.sql.catalog.{_CATALOG}.warehouse": str(_folder(rows) / "iceberg"),
+    }
+    builder = SparkSession.builder.master("local[2]").appName("delvec bench")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    try:
+        spark.sparkContext.setLogLevel("ERROR")
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _folder(rows: int) -> Path:
+    return cache() / "bench" / f"scan-{rows}-v{GENERATION}"
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Where the tables are. A share is a key of ``SHARES``, or ``EQUAL``."""
+
+    folder: Path
+    snapshots: dict[str, int]
+
+    def plain(self, share: str) -> str:
+        return str(self.folder / (EQUAL if share == EQUAL else "plain"))
+
+    def delta(self, share: str) -> str:
+        return str(self.folder / "delta" / _slug(share))
+
+    def iceberg(self, spark: Any, share: str) -> Any:
+        name = _EQUAL_TABLE if share == EQUAL else _ROWS_TABLE
+        return spark.read.option("versionAsOf", self.snapshots[share]).table(name)
+
+    @property
+    def many(self) -> str:
+        return str(self.folder / "many")
+
+    def many_delta(self, *, vectors: bool) -> str:
+        return str(self.folder / "delta" / ("many-vectors" if vectors else "many"))
+
+    def one_row_group(self) -> str:
+        """A condition that one row group of all the plain files can satisfy."""
+        file = sorted(Path(self.plain("0")).glob("*.parquet"))[1]
+        groups = [pq.ParquetFile(file).metadata.row_group(i).column(0).statistics for i in range(3)]
+        low, high = groups[1].min, groups[1].max
+        return f"id BETWEEN {low + (high - low) // 4} AND {high - (high - low) // 4}"
+
+
+def _slug(share: str) -> str:
+    return share.replace(" %", "")
+
+
+def tables(spark: Any, rows: int) -> Tables:
+    """The tables of so many rows, generated when they are not there."""
+    folder = _folder(rows)
+    if not (folder / _COMPLETE).exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        _write_plain(spark, folder, rows)
+        _write_delta(spark, folder)
+        _write_iceberg(spark, folder)
+        (folder / _COMPLETE).touch()
+    deletes = [share for share in SHARES if SHARES[share]]
+    added, *deleted = _snapshots(spark, _ROWS_TABLE)
+    snapshots = {"0": added} | dict(zip(deletes, deleted, strict=True))
+    return Tables(folder, snapshots | {EQUAL: _snapshots(spark, _EQUAL_TABLE)[-1]})
+
+
+def _write_plain(spark: Any, folder: Path, rows: int) -> None:
+    columns = (
+        "id",
+        "CAST(pmod(id * 7919, 1000) AS INT) AS k",
+        "pmod(xxhash64(id, 1), 1000000007) / 7D AS v",
+        "concat('customer ', pmod(xxhash64(id, 2), 100000)) AS s",
+    )
+    spark.range(0, rows, 1, FILES).selectExpr(*columns).write.parquet(str(folder / "plain"))
+    first = min((folder / "plain").glob("*.parquet"))
+    (folder / EQUAL).mkdir()
+    for number in range(FILES):
+        _link(first, folder / EQUAL / f"part-{number:05d}.parquet")
+    many = spark.range(0, MANY_ROWS, 1, MANY_FILES // PARTITIONS).selectExpr(
+        *columns, f"CAST(pmod(id, {PARTITIONS}) AS INT) AS p"
+    )
+    many.write.partitionBy("p").parquet(str(folder / "many"))
+    _give_unique_names(folder / "many")
+    _check_files(folder)
+
+
+def _give_unique_names(folder: Path) -> None:
+    """As Delta's writers do; Spark's own repeats a task's name in every partition."""
+    for number, file in enumerate(sorted(folder.rglob("*.parquet"))):
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # it goes by the old name
+        file.rename(file.with_name(f"part-{number:05d}.snappy.parquet"))
+
+
+def _check_files(folder: Path) -> None:
+    equal = {file.stat().st_size for file in (folder / EQUAL).glob("*.parquet")}
+    counts = [len(list((folder / name).rglob("*.parquet"))) for name in ("plain", EQUAL, "many")]
+    if len(equal) != 1 or counts != [FILES, FILES, MANY_FILES]:
+        raise RuntimeError(f"files are {counts} with {len(equal)} sizes in {EQUAL}: {folder}")
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without hard links
+        shutil.copy2(source, target)
+
+
+# --- Delta -----------------------------------------------------------------------------------------
+
+
+def _write_delta(spark: Any, folder: Path) -> None:
+    for share, deleted in SHARES.items():
+        path = _converted(spark, folder / "plain", folder / "delta" / _slug(share))
+        if deleted:
+            _delete_delta(spark, path, _condition(deleted), FILES)
+    path = _converted(spark, folder / EQUAL, folder / "delta" / EQUAL)
+    _delete_delta(spark, path, _condition(SHARES["5 %"]), FILES)
+    _converted(spark, folder / "many", folder / "delta" / "many", partitioned=True)
+    path = _converted(spark, folder / "many", folder / "delta" / "many-vectors", partitioned=True)
+    # A file holds every fiftieth row of its task's ten thousand: a row of each file of every tenth task.
+    per_task = MANY_ROWS // (MANY_FILES // PARTITIONS)
+    one_in_ten = f"pmod(id DIV {per_task}, 10) = 0 AND pmod(id, {per_task}) < {PARTITIONS}"
+    _delete_delta(spark, path, one_in_ten, MANY_FILES // 10)
+
+
+def _converted(spark: Any, source: Path, target: Path, *, partitioned: bool = False) -> Path:
+    for file in sorted(source.rglob("*.parquet")):
+        place = target / file.relative_to(source)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _link(file, place)
+    by = " PARTITIONED BY (p INT)" if partitioned else ""
+    spark.sql(f"CONVERT TO DELTA parquet.`{target}`{by}")
+    spark.sql(f"ALTER TABLE delta.`{target}` SET TBLPROPERTIES (delta.enableDeletionVectors = true)")
+    return target
+
+
+def _delete_delta(spark: Any, path: Path, condition: str, vectors: int) -> None:
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE {condition}")
+    metrics = spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").first()["operationMetrics"]
+    made, rewritten = metrics["numDeletionVectorsAdded"], metrics["numAddedFiles"]
+    if (int(made), int(rewritten)) != (vectors, 0):
+        raise RuntimeError(f"DELETE made {made} vectors, {rewritten} files, expected {vectors}, 0: {path}")
+
+
+def _condition(deleted: int) -> str:
+    return f"pmod(xxhash64(id), 100000) < {deleted}"
+
+
+# --- Iceberg ---------------------------------------------------------------------------------------
+
+
+def _write_iceberg(spark: Any, folder: Path) -> None:
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {_CATALOG}.bench")
+    deletes = [share for share in SHARES.values() if share]
+    _add_iceberg(spark, _ROWS_TABLE, folder / "plain", deletes)
+    _add_iceberg(spark, _EQUAL_TABLE, folder / EQUAL, [SHARES["5 %"]])
+
+
+def _add_iceberg(spark: Any, name: str, source: Path, deletes: list[int]) -> None:
+    properties = "'format-version' = '3', 'write.delete.mode' = 'merge-on-read'"
+    spark.sql(f"CREATE TABLE {name} ({SCHEMA}) USING iceberg TBLPROPERTIES ({properties})")
+    spark.sql(
+        f"CALL {_CATALOG}.system.add_files(table => '{name.partition('.')[2]}', "
+        f"source_table => '`parquet`.`{source}`')"
+    )
+    for deleted in deletes:
+        spark.sql(f"DELETE FROM {name} WHERE {_condition(deleted)}")
+        summary = spark.sql(f"SELECT summary FROM {name}.snapshots ORDER BY committed_at DESC").first()[0]
+        if int(summary.get("added-dvs", 0)) != FILES or int(summary["total-data-files"]) != FILES:
+            raise RuntimeError(f"DELETE did not give each of {FILES} files a vector: {name}: {summary}")
+        if {"deleted-data-files", "added-data-files"} & set(summary):
+            raise RuntimeError(f"DELETE rewrote files, expected vectors only: {name}: {summary}")
+
+
+def _snapshots(spark: Any, name: str) -> list[int]:
+    rows = spark.sql(f"SELECT snapshot_id FROM {name}.snapshots ORDER BY committed_at").collect()
+    return [row[0] for row in rows]
