@@ -13,7 +13,7 @@ from delvec import detect, formats
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.plan import ScanPlan
 from delvec.spark.scan import scan
-from delvec.spark.session import session_facts, storage_options
+from delvec.spark.session import session_facts, session_storage_options
 from delvec.spark.types import logical
 
 _FILE_COLUMNS = ["location", "size", "record_count", "partition"]
@@ -44,7 +44,7 @@ class Table:
             raise UnsupportedFeatureError("tables in a catalog cannot be opened yet", feature="catalog")
         if relocate:
             raise UnsupportedFeatureError("relocated tables cannot be opened yet", feature="relocate")
-        table = detect.open_table(location, _options(spark, storage_options))
+        table = detect.open_table(location, session_storage_options(spark, storage_options))
         table.snapshot()
         return cls(spark, table)
 
@@ -124,10 +124,6 @@ class Table:
             return plan(where), None
         except InvalidOperationError as error:
             return plan(None), error
-
-
-def _options(spark: SparkSession, given: Mapping[str, str] | None) -> dict[str, str]:
-    return storage_options(spark, given)
 
 
 def _filtered(frame: DataFrame, where: str | Column, problem: InvalidOperationError | None) -> DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -29,7 +28,7 @@ class Snapshot:
 
     format = "delta"
 
-    def __init__(self, storage: Storage, state: LogState, *, timestamp: dt.datetime | None = None) -> None:
+    def __init__(self, storage: Storage, state: LogState) -> None:
         self.storage = storage
         self.state = state
         self._facts: dict[str, SnapshotFacts] = {}
@@ -41,7 +40,6 @@ class Snapshot:
             )
         self.protocol: Protocol = protocol
         self.metadata: Metadata = metadata
-        self.timestamp = timestamp
         verify_readable(protocol, storage.root)
         _verify_provider(metadata, storage.root)
         self._verify_vectors_allowed()

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from delvec.errors import FormatError, UnsupportedFeatureError
 from delvec.schema import Array, DataType, Field, Map, Primitive, Struct, arrow_type
+from delvec.spark.footers import parquet_field_id
 
-_FIELD_ID = b"PARQUET:field_id"
 _VARIANT = Primitive("variant")
 # How Spark's Arrow reader knows a variant from a struct.
 _VARIANT_TYPE = pa.struct(
@@ -47,8 +47,8 @@ def find(fields: Iterable[pa.Field], field: Field, *, by_id: bool) -> int | None
     """Where a file's fields hold the table's ``field``."""
     for index, candidate in enumerate(fields):
         if by_id:
-            recorded = (candidate.metadata or {}).get(_FIELD_ID)
-            if recorded is not None and int(recorded) == field.field_id:
+            recorded = parquet_field_id(candidate)
+            if recorded is not None and recorded == field.field_id:
                 return index
         elif candidate.name == field.physical_name:
             return index

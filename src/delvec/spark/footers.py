@@ -33,13 +33,13 @@ def _named(storage: Storage, place: str, schema: Schema) -> Schema:
             held = pq.read_schema(source)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise FormatError(f"data file is not readable as Parquet: {error}", path=place) from None
-    if not any(_id(field) is not None for field in held):
+    if not any(parquet_field_id(field) is not None for field in held):
         raise FormatError("data file has no field ids, expected them (columns are mapped by id)", path=place)
     return _struct(schema, held)
 
 
 def _struct(struct: Struct, held: Iterable[pa.Field]) -> Struct:
-    by_id = {_id(field): field for field in held}
+    by_id = {parquet_field_id(field): field for field in held}
     return Struct(tuple(_field(field, by_id.get(field.field_id)) for field in struct))
 
 
@@ -64,6 +64,7 @@ def _is_list(held: pa.DataType) -> bool:
     return bool(pa.types.is_list(held) or pa.types.is_large_list(held) or pa.types.is_fixed_size_list(held))
 
 
-def _id(field: pa.Field) -> int | None:
+def parquet_field_id(field: pa.Field) -> int | None:
+    """The id that the file has for the field, if any."""
     found = (field.metadata or {}).get(_FIELD_ID)
     return None if found is None else int(found)

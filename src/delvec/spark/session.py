@@ -28,7 +28,7 @@ def session_facts(spark: SparkSession) -> SessionFacts:
     )
 
 
-def storage_options(spark: SparkSession, given: Mapping[str, str] | None) -> dict[str, str]:
+def session_storage_options(spark: SparkSession, given: Mapping[str, str] | None) -> dict[str, str]:
     """The options of a call, or where it gives none the session's for its stores.
 
     Only ``spark.hadoop.fs.*`` is taken: the environment is looked at by the storage itself.
