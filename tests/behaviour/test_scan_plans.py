@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -147,15 +149,83 @@ def test_large_vectors_go_through_python_but_rows_do_not(spark, lakes, monkeypat
     assert "FileScan" not in below, "rows of the table are below the Python node"
 
 
-def test_many_files_are_read_by_folder_and_name(spark, tmp_path):
-    lake = Lake(tmp_path / "t", SCHEMA, partition_by=["p"])
-    for n in range(60):
-        lake.write(rows(n % 3, n * 100))
+def many(root, count=60):
+    """A table of many files, beside which lie dead ones: one of them under a live file's name."""
+    lake = Lake(root, SCHEMA, partition_by=["p"])
+    live = [lake.write(rows(n % 3, n * 100)) for n in range(count)]
     dead = lake.write(rows(0, 9999))
     lake.commit()
     lake.forget(dead)
-    frame = opened(spark, lake).to_df()
+    shutil.copy(root / live[0].path, (root / live[1].path).parent)
+    return lake
+
+
+def test_many_files_are_read_by_folder_and_path(spark, tmp_path):
+    frame = opened(spark, many(tmp_path / "t")).to_df()
     (line,) = scans(frame)
-    assert "file_name" in line
+    assert "file_path" in line
     assert files_read(frame) == 60
     assert files_read(frame.where("p = 1")) == 20
+    assert frame.count() == 600
+
+
+def test_many_files_in_a_folder_whose_name_spark_encodes(spark, tmp_path):
+    frame = opened(spark, many(tmp_path / "a b é's %20[x]")).to_df()
+    (line,) = scans(frame)
+    assert "file_path" in line
+    assert files_read(frame) == 60
+    assert frame.count() == 600
+
+
+def test_many_local_files_of_many_rows_go_by_path(spark, tmp_path, monkeypatch):
+    from delvec.spark import files
+
+    monkeypatch.setattr(files, "_MANY_ROWS", 10)
+    frame = opened(spark, many(tmp_path / "t")).to_df()
+    assert "Filter (" not in plan(frame)
+    assert "file_path" not in plan(frame)
+    assert files_read(frame) == 60
+
+
+def test_a_missing_file_among_many_is_named(spark, tmp_path):
+    lake = many(tmp_path / "t")
+    table = opened(spark, lake)
+    (file,) = table.files().limit(1).select("location").first()
+    Path(file).unlink()
+    with pytest.raises(Exception, match=Path(file).name):
+        table.to_df().collect()
+
+
+def layered(root, sizes):
+    lake = Lake(root, SCHEMA)
+    for number, size in enumerate(sizes):
+        lake.write(rows(number, number * 100), deleted=[number % 10], size=size)
+    lake.commit()
+    return lake
+
+
+def test_files_of_equal_size_are_read_by_several_scans(spark, tmp_path, monkeypatch):
+    from delvec.spark import scan
+
+    monkeypatch.setattr(scan, "_LAYER_BYTES", 1)
+    lake = layered(tmp_path / "t", [4000, 4000, 4000, 4100, 4100, 4200])
+    frame = opened(spark, lake).to_df()
+    assert len(scans(frame)) == 3
+    assert "file_path" not in plan(frame)
+    assert sorted(row["id"] for row in collected(frame)) == alive(6)
+
+
+def test_what_is_beyond_the_scans_goes_by_path(spark, tmp_path, monkeypatch):
+    from delvec.spark import scan
+
+    monkeypatch.setattr(scan, "_LAYER_BYTES", 1)
+    monkeypatch.setattr(scan, "_MOST_LAYERS", 2)
+    lake = layered(tmp_path / "t", [4000, 4000, 4000, 4100])
+    frame = opened(spark, lake).to_df()
+    assert [("file_path" in line) for line in scans(frame)].count(True) == 1
+    assert len(scans(frame)) == 3
+    assert sorted(row["id"] for row in collected(frame)) == alive(4)
+
+
+def alive(files):
+    return [n * 100 + i for n in range(files) for i in range(10) if i != n % 10]

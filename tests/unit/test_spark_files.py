@@ -46,12 +46,11 @@ def below(storage, folders):
 
 
 def folders_of(storage, locations):
-    return below(storage, files._folders_with_unique_names(storage, locations))
+    return below(storage, files._folders(storage.root, locations))
 
 
 def test_few_folders_are_given_each(storage):
     places = stored(storage, "p=1/a.parquet", "p=1/b.parquet", "p=2/c.parquet")
-    stored(storage, "p=3/dead.parquet", "p=1/dead.parquet")
     assert folders_of(storage, places) == ["/p=1", "/p=2"]
 
 
@@ -73,24 +72,25 @@ def test_hidden_folders_are_not_reached_from_the_root(storage):
     assert folders_of(storage, places) == []
 
 
-def test_names_that_do_not_tell_the_files_go_by_path(storage):
-    repeated = stored(storage, "p=1/a.parquet", "p=2/a.parquet")
-    assert folders_of(storage, repeated) == []
-    assert folders_of(storage, repeated[:1]) == ["/p=1"]
-    live = stored(storage, "x/b.parquet", "x/c.parquet")
-    stored(storage, "x/old/b.parquet")
-    assert folders_of(storage, live) == []
+def test_a_file_elsewhere_is_in_no_folder_of_the_table(storage):
+    assert folders_of(storage, [*stored(storage, "a.parquet"), "/elsewhere/b.parquet"]) == []
 
 
-@pytest.mark.parametrize("name", ["a b.parquet", "é.parquet", "a'b.parquet", "a%20.parquet"])
-def test_names_that_spark_shows_encoded_go_by_path(storage, name):
-    assert folders_of(storage, stored(storage, name)) == []
+@pytest.mark.parametrize("count", [3, 60])
+def test_sizes_of_files_few_and_many(storage, count):
+    places = stored(storage, *(f"p={n % 2}/{n}.parquet" for n in range(count)))
+    missing = f"{storage.root}/p=0/missing.parquet"
+    assert files.StoredFiles(storage).sizes([*places, missing]) == [1] * count + [None]
 
 
-def test_a_missing_file_and_one_elsewhere_go_by_path(storage):
-    places = stored(storage, "a.parquet")
-    assert folders_of(storage, [*places, f"{storage.root}/missing.parquet"]) == []
-    assert folders_of(storage, [*places, "/elsewhere/b.parquet"]) == []
+def test_a_folder_is_listed_once(storage, monkeypatch):
+    places = stored(storage, *(f"{n}.parquet" for n in range(60)))
+    asked = []
+    listed = storage.list
+    monkeypatch.setattr(type(storage), "list", lambda _, path="": asked.append(path) or listed(path))
+    found = files.StoredFiles(storage)
+    assert found.sizes(places) == found.sizes(places[:40] + places[40:])
+    assert asked == [""]
 
 
 @pytest.mark.parametrize("name", ["_a.parquet", ".a.parquet", "a.parquet._COPYING_"])

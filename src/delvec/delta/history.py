@@ -17,10 +17,9 @@ import pyarrow as pa
 
 from delvec import location
 from delvec.delta.commit_file import parse_commit_info
-from delvec.delta.load import in_parallel
 from delvec.delta.log import Listing
 from delvec.errors import FormatError, TableNotFoundError
-from delvec.storage import Storage
+from delvec.storage import Storage, in_parallel
 
 ENABLED = "delta.enableInCommitTimestamps"
 ENABLED_SINCE = "delta.inCommitTimestampEnablementVersion"

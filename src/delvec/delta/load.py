@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -16,11 +15,8 @@ from delvec.delta.commit_file import parse_actions, verify_commit, verify_compac
 from delvec.delta.log import SIDECARS, Checkpoint, Compaction, Segment
 from delvec.delta.replay import NO_FILES, NO_STATE, FileActions, SmallState, advance, newest, without
 from delvec.errors import FormatError
-from delvec.storage import Entry, Storage
+from delvec.storage import Entry, Storage, in_parallel
 
-_READERS = 8
-
-T = TypeVar("T")
 R = TypeVar("R")
 
 
@@ -73,15 +69,6 @@ def tombstones(storage: Storage, state: LogState) -> pa.Table:
 
 def commit_version(entry: Entry) -> int:
     return int(entry.path.rpartition("/")[2].removesuffix(".json"))
-
-
-def in_parallel(read: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """``read`` of each item, in order, several at a time: object stores answer slowly, but at once."""
-    items = list(items)
-    if len(items) < 2:
-        return [read(item) for item in items]
-    with ThreadPoolExecutor(_READERS) as pool:
-        return list(pool.map(read, items))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ where it does not. So the ids are looked up here, in the footers, and Spark read
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pyarrow as pa
@@ -15,16 +14,14 @@ import pyarrow.parquet as pq
 
 from delvec.errors import FormatError
 from delvec.schema import Array, DataType, Field, Map, Schema, Struct
-from delvec.storage import Storage
+from delvec.storage import Storage, in_parallel
 
 _FIELD_ID = b"PARQUET:field_id"
-_READERS = 8
 
 
 def schemas_by_id(storage: Storage, locations: Sequence[str], schema: Schema) -> list[Schema]:
     """For each file, the schema with the names that its footer has for the fields' ids."""
-    with ThreadPoolExecutor(_READERS) as pool:
-        return list(pool.map(lambda place: _named(storage, place, schema), locations))
+    return in_parallel(lambda place: _named(storage, place, schema), locations)
 
 
 def _named(storage: Storage, place: str, schema: Schema) -> Schema:

@@ -5,8 +5,8 @@
                                 a row whose bit is set there is left out
 
 The join's key is made of numbers that the scan has anyway. A file's size identifies it where no other file of
-the same scan has that size; other files are told apart by their path, which costs more. No row goes through
-Python.
+the same scan has that size: large files of one size are read by several scans. Other files are told apart by
+their path, which costs more. No row goes through Python.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from delvec.chunked import Mask
+from delvec.chunked import Mask, Rows
 from delvec.plan import ReadSchema, ScanPlan
 from delvec.schema import Field, Primitive, Schema
 from delvec.spark import distributed
-from delvec.spark.files import METADATA, file_path, read_parquet, verify_sizes
+from delvec.spark.files import METADATA, StoredFiles, file_path, read_parquet, verify_sizes
 from delvec.spark.footers import schemas_by_id
 from delvec.spark.partitions import in_folder_names
 from delvec.spark.types import logical, spark_type
@@ -46,12 +46,16 @@ _MOST_ROWS = 1 << (_SIZE_CHUNK_BITS + CHUNK_BITS)
 _KEY, _WORDS, _PATH, _NUMBER, _VALUES = "key", "words", "path", "number", "values"
 _BY_SIZE, _BY_PATH = "size", "path"
 
+# Files of equal size are read by several scans, at most so many, each of at least so many bytes.
+_NO_LAYER, _MOST_LAYERS, _LAYER_BYTES = -1, 16, 32 << 20
+
 
 def scan(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFrame:
     """The live rows of the plan's files, under the table's columns. The plan's condition is not applied."""
     found: DataFrame | None = None
+    stored = StoredFiles(storage)
     for group in _groups(plan, storage):
-        part = _GroupScan(spark, storage, plan, group).frame()
+        part = _GroupScan(spark, stored, plan, group).frame()
         found = part if found is None else found.union(part)
     return spark.createDataFrame([], logical(plan.schema)) if found is None else found
 
@@ -70,8 +74,9 @@ class _Group:
 def _groups(plan: ScanPlan, storage: Storage) -> Iterator[_Group]:
     files = plan.files
     vectored = pc.is_valid(files.column("vector")).to_numpy()
-    sized = _size_is_key(files, vectored)
-    ways = ((None, ~vectored), (_BY_SIZE, vectored & sized), (_BY_PATH, vectored & ~sized))
+    layers = _size_layers(files, vectored)
+    ways = [(None, ~vectored), (_BY_PATH, vectored & (layers == _NO_LAYER))]
+    ways += [(_BY_SIZE, layers == layer) for layer in range(layers.max(initial=_NO_LAYER) + 1)]
     for schema, constants, here in _shapes(plan, storage):
         in_folders = in_folder_names(plan, constants)
         for native in (True, False):
@@ -99,13 +104,27 @@ def _shapes(plan: ScanPlan, storage: Storage) -> Iterator[tuple[Schema, tuple[Fi
             yield schema, constants, np.isin(np.arange(len(shapes)), members)
 
 
-def _size_is_key(files: pa.Table, vectored: Mask) -> Mask:
-    """Files whose size no other file with a vector has, and whose rows fit into the key."""
+def _size_layers(files: pa.Table, vectored: Mask) -> Rows:
+    """For each file with a vector the scan in which its size is a key, or ``_NO_LAYER``.
+
+    The n-th file of a size goes to scan n, so that each scan has a size once. A further scan costs the driver
+    some planning: it must have enough to read.
+    """
     sizes = files.column("size").to_numpy()
     records = pc.fill_null(files.column("record_count"), _MOST_ROWS).to_numpy()
-    _, back, counts = np.unique(np.where(vectored, sizes, -1), return_inverse=True, return_counts=True)
-    key: Mask = (counts[back] == 1) & (sizes < _LARGEST_SIZE) & (records < _MOST_ROWS)
-    return key
+    rows = np.flatnonzero(vectored & (sizes < _LARGEST_SIZE) & (records < _MOST_ROWS))
+    rows = rows[np.argsort(sizes[rows], kind="stable")]
+    _, first, back, counts = np.unique(
+        sizes[rows], return_index=True, return_inverse=True, return_counts=True
+    )
+    layer = np.arange(len(rows)) - first[back]
+    read = np.bincount(layer, sizes[rows], minlength=2)
+    worth = (read >= _LAYER_BYTES) & (np.arange(len(read)) < _MOST_LAYERS)
+    # Where a second scan is not worth it, files that share a size all go by path: one scan the less.
+    keyed = np.where(counts[back] == 1, True, worth[layer] & worth[1])  # noqa: FBT003
+    layers = np.full(len(sizes), _NO_LAYER, np.int64)
+    layers[rows] = np.where(keyed, layer, _NO_LAYER)
+    return layers
 
 
 def _constants(read_schema: ReadSchema) -> tuple[Field, ...]:
@@ -116,7 +135,7 @@ def _constants(read_schema: ReadSchema) -> tuple[Field, ...]:
 @dataclass(frozen=True, slots=True)
 class _GroupScan:
     spark: SparkSession
-    storage: Storage
+    stored: StoredFiles
     plan: ScanPlan
     group: _Group
 
@@ -153,8 +172,9 @@ class _GroupScan:
         native = group.constants if group.values_in_folders else ()
         fields = [StructField(f.physical_name, spark_type(f.type, physical=True)) for f in (*stored, *native)]
         locations = group.files.column("location").to_pylist()
+        rows = pc.sum(group.files.column("record_count")).as_py() or 0
         return read_parquet(
-            self.spark, self.storage, locations, StructType(fields), by_folder_names=bool(native)
+            self.spark, self.stored, locations, StructType(fields), rows=rows, by_folder_names=bool(native)
         )
 
     def _with_files_by_path(self, frame: DataFrame, *, with_values: bool) -> DataFrame:
@@ -182,7 +202,7 @@ class _GroupScan:
     def _without_deleted(self, frame: DataFrame) -> DataFrame:
         files, metadata = self.group.files, frame.metadataColumn(METADATA)
         if self.group.vectors_by == _BY_SIZE:
-            verify_sizes(self.storage, files.column("location").to_pylist(), files.column("size").to_pylist())
+            verify_sizes(self.stored, files.column("location").to_pylist(), files.column("size").to_pylist())
             bits, number, numbers = _SIZE_CHUNK_BITS, metadata["file_size"], files.column("size").to_numpy()
         else:
             bits, number, numbers = _PATH_CHUNK_BITS, F.col(self._own(_NUMBER)), np.arange(len(files))
@@ -195,9 +215,9 @@ class _GroupScan:
     def _chunks(self, vectors: VectorFiles) -> DataFrame:
         size = chunk_estimate(vectors)
         if size <= DRIVER_CHUNK_BYTES:
-            found = self.spark.createDataFrame(load_chunks(self.storage, vectors))
+            found = self.spark.createDataFrame(load_chunks(self.stored.storage, vectors))
         else:
-            found = distributed.load_chunks(self.spark, self.storage, vectors)
+            found = distributed.load_chunks(self.spark, self.stored.storage, vectors)
         found = found.toDF(self._own(_KEY), self._own(_WORDS))
         return F.broadcast(found) if size <= BROADCAST_CHUNK_BYTES else found
 

@@ -1,6 +1,7 @@
 """Files where a table is: one small interface over local disk, memory, S3, GCS and Azure."""
 
 from delvec.storage.backend import Entry
+from delvec.storage.parallel import in_parallel
 from delvec.storage.root import Storage, open_storage
 
-__all__ = ["Entry", "Storage", "open_storage"]
+__all__ = ["Entry", "Storage", "in_parallel", "open_storage"]
