@@ -77,6 +77,11 @@ def encode_bare(bitmap: Bitmap) -> bytes:
     return MAGIC + bitmap.serialize()
 
 
+def bare(data: bytes | memoryview) -> bytes:
+    """The bare blob inside a framed one, whose frame is checked."""
+    return bytes(_unframe(memoryview(data)))
+
+
 def decode_bare(
     data: bytes | memoryview, *, size: int | None = None, expected_cardinality: int | None = None
 ) -> Bitmap:

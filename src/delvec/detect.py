@@ -19,7 +19,13 @@ from delvec import blob, location, puffin
 from delvec.delta import sample, vector_file
 from delvec.delta.log import LAST_CHECKPOINT, LOG
 from delvec.delta.table import DeltaTable
-from delvec.errors import FormatError, StorageError, TableNotFoundError, UnsupportedFeatureError
+from delvec.errors import (
+    FormatError,
+    InvalidOperationError,
+    StorageError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
 from delvec.formats import Table
 from delvec.storage import Storage, open_storage
 
@@ -46,6 +52,20 @@ def open_table(location_text: str, options: Mapping[str, str] | None = None) -> 
             message = f"Iceberg tables cannot be read yet: {storage.root}"
             raise UnsupportedFeatureError(message, feature=ICEBERG)
     raise TableNotFoundError(_what_is_there(storage))
+
+
+def new_table(location_text: str, table_format: str, options: Mapping[str, str] | None = None) -> Table:
+    """The place of a table that is yet to be created; refuses one where a table is."""
+    storage = open_storage(location_text, options)
+    found = find_format(storage)
+    if found is not None:
+        raise InvalidOperationError(f"a table ({found}) is there already, expected none: {storage.root}")
+    if table_format == DELTA:
+        return DeltaTable(storage)
+    if table_format == ICEBERG:
+        message = f"Iceberg tables cannot be created yet: {storage.root}"
+        raise UnsupportedFeatureError(message, feature=ICEBERG)
+    raise InvalidOperationError(f"format is {table_format!r}, expected {DELTA} or {ICEBERG}")
 
 
 def find_format(storage: Storage) -> str | None:

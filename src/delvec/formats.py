@@ -7,13 +7,14 @@ which format is at a location.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from delvec.plan import ScanPlan
+    from delvec.row_delta import MetadataChange, Outcome, RowDelta, WriteRules
     from delvec.schema import Schema
     from delvec.storage import Storage
 
@@ -52,6 +53,19 @@ class Snapshot(Protocol):
         """The files that may hold a row for which ``where`` is true; all of them without it."""
         ...
 
+    @property
+    def txns(self) -> Mapping[str, int]:
+        """The last version that each idempotent writer has written."""
+        ...
+
+    def rules(self, change: MetadataChange | None = None, *, new_rows: bool = True) -> WriteRules:
+        """How rows are to be written, after ``change`` where it is given.
+
+        The schema of the rules is then the one to commit. ``new_rows`` false: rows will only be removed.
+        A table that cannot be written right is refused by the name of the feature.
+        """
+        ...
+
     def details(self) -> Mapping[str, Any]:
         """What is told of the version in the format's own words: numbers, texts and lists of texts."""
         ...
@@ -71,6 +85,23 @@ class Table(Protocol):
 
     def snapshot(self, version: int | None = None, timestamp: dt.datetime | str | None = None) -> Snapshot:
         """The newest version, or the one asked for by number or by the time it was the newest."""
+        ...
+
+    def draft(
+        self,
+        schema: Schema,
+        *,
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> Snapshot:
+        """The table as it will be, before its first commit, which is made on top of this."""
+        ...
+
+    def commit(self, snapshot: Any, delta: RowDelta) -> Outcome:
+        """Put ``delta``, made from ``snapshot``, on top of it or of what came after, where that is right.
+
+        ``snapshot`` is one of this table's.
+        """
         ...
 
     def committed_at(self, version: int) -> dt.datetime | None:

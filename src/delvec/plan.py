@@ -9,16 +9,17 @@ has no such thing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from delvec.chunked import Rows, rows_of
 from delvec.schema import DataType, Schema
 
 if TYPE_CHECKING:
     from delvec.predicate import Condition
-    from delvec.stats import ColumnPath, FileFacts
+    from delvec.stats import ColumnPath, SelectableFacts
 
 MATCH_SOME = "some"
 MATCH_ALL = "all"
@@ -151,8 +152,12 @@ class ScanPlan:
     read_schemas: tuple[ReadSchema, ...]
     condition: Condition | None
     files: pa.Table
-    facts: FileFacts
+    facts: SelectableFacts
     deletes: pa.Table
     delete_groups: tuple[tuple[int, ...], ...]
     carry: pa.Table
     skipped: int
+
+    def at(self, rows: Rows) -> ScanPlan:
+        """The plan of some of its files, by their rows in ``files``. ``skipped`` stays as it was."""
+        return replace(self, files=rows_of(self.files, rows), facts=self.facts.at(rows))

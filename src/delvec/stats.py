@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 
 ColumnPath = tuple[str, ...]
@@ -63,4 +64,12 @@ class FileFacts(Protocol):
 
     def column(self, path: ColumnPath) -> ColumnStats | ConstantColumn | None:
         """What is known of the column; None where nothing is."""
+        ...
+
+
+class SelectableFacts(FileFacts, Protocol):
+    """Facts of which some files' can be taken."""
+
+    def at(self, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> SelectableFacts:
+        """The facts about some of the files, by ascending index."""
         ...

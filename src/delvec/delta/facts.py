@@ -109,6 +109,9 @@ class SelectedFacts:
         self._rows = rows
         self._own: SnapshotFacts | None = None
 
+    def at(self, rows: Rows) -> SelectedFacts:
+        return SelectedFacts(self._whole, self._rows[rows])
+
     @property
     def count(self) -> int:
         return len(self._rows)

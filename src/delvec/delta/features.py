@@ -1,4 +1,4 @@
-"""Which tables may be read: the protocol action and the features it names."""
+"""The protocol action and the features it names, and which tables may be read."""
 
 from __future__ import annotations
 
@@ -8,9 +8,37 @@ from delvec.errors import UnsupportedFeatureError
 
 DELETION_VECTORS = "deletionVectors"
 COLUMN_MAPPING = "columnMapping"
+APPEND_ONLY = "appendOnly"
+INVARIANTS = "invariants"
+CHECK_CONSTRAINTS = "checkConstraints"
+CHANGE_DATA_FEED = "changeDataFeed"
+GENERATED_COLUMNS = "generatedColumns"
+IDENTITY_COLUMNS = "identityColumns"
+COLUMN_DEFAULTS = "allowColumnDefaults"
+ROW_TRACKING = "rowTracking"
+DOMAIN_METADATA = "domainMetadata"
+IN_COMMIT_TIMESTAMP = "inCommitTimestamp"
+TIMESTAMP_NTZ = "timestampNtz"
+TYPE_WIDENING = "typeWidening"
+V2_CHECKPOINT = "v2Checkpoint"
+VARIANT_TYPE = "variantType"
+MATERIALIZED_PARTITIONS = "materializePartitionColumns"
 
 HIGHEST_READER_VERSION = 3
 COLUMN_MAPPING_READER_VERSION = 2
+FEATURES_READER_VERSION = 3
+FEATURES_WRITER_VERSION = 7
+
+# What each writer version before the feature lists brought, on top of the ones below it.
+_SINCE_WRITER_VERSION = {
+    APPEND_ONLY: 2,
+    INVARIANTS: 2,
+    CHECK_CONSTRAINTS: 3,
+    CHANGE_DATA_FEED: 4,
+    GENERATED_COLUMNS: 4,
+    COLUMN_MAPPING: 5,
+    IDENTITY_COLUMNS: 6,
+}
 
 READABLE = frozenset(
     {
@@ -44,6 +72,16 @@ class Protocol:
         if self.min_reader_version == COLUMN_MAPPING_READER_VERSION:
             return frozenset({COLUMN_MAPPING})
         return self.reader_features
+
+    @property
+    def features_to_write(self) -> frozenset[str]:
+        """What a writer must know, those that an old version number implies included."""
+        if self.min_writer_version >= FEATURES_WRITER_VERSION:
+            return self.writer_features
+        implied = {name for name, since in _SINCE_WRITER_VERSION.items() if since <= self.min_writer_version}
+        if self.min_reader_version < COLUMN_MAPPING_READER_VERSION:
+            implied.discard(COLUMN_MAPPING)  # readers would not know of it, so no writer may use it
+        return frozenset(implied)
 
 
 def verify_readable(protocol: Protocol, location: str) -> None:

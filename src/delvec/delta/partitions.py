@@ -1,21 +1,22 @@
 """Partition values: texts in the log, typed columns here.
 
 The log keeps a map from physical column name to text; the empty text and an absent key are NULL.
-Timestamps are ISO 8601 with ``Z``, or local time of the writer, read in the reader's time zone.
+Timestamps are ISO 8601 with ``Z``, or local time of the writer, read in the reader's time zone; delvec writes
+the former.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import decimal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delvec.errors import FormatError
+from delvec.errors import FormatError, InvalidOperationError
 from delvec.schema import DataType, Decimal, Field, Primitive, arrow_type
 
 
@@ -36,6 +37,48 @@ def partition_values(maps: pa.ChunkedArray, field: Field, *, time_zone: str = "U
     parse = _parser(field.type, time_zone)
     values = [_parsed(text, field, parse) for text in encoded.dictionary.to_pylist()]
     return pa.array(values, arrow_type(field.type)).take(encoded.indices)
+
+
+def partition_maps(
+    rows: Sequence[Sequence[str | None]], fields: Sequence[Field]
+) -> list[dict[str, str | None]]:
+    """The log's maps for files whose texts are ``rows``, one text for each of ``fields``.
+
+    The empty text is NULL in the log, so it is written as such. A text that is no value of its column's
+    type is refused (InvalidOperationError).
+    """
+    for row in rows:
+        _verify_as_many(row, fields)
+    for position, field in enumerate(fields):
+        parse = _parser(field.type, "UTC")
+        for text in {row[position] for row in rows} - {None, ""}:
+            _verify_value(str(text), field, parse)
+    return [
+        {field.physical_name: _recorded(text, field.type) for field, text in zip(fields, row, strict=True)}
+        for row in rows
+    ]
+
+
+def _recorded(text: str | None, data_type: DataType) -> str | None:
+    if not text:
+        return None
+    # Without a zone the log wants a space between date and time.
+    return text.replace("T", " ", 1) if data_type == Primitive("timestamp_ntz") else text
+
+
+def _verify_as_many(row: Sequence[str | None], fields: Sequence[Field]) -> None:
+    if len(row) != len(fields):
+        names = ", ".join(field.name for field in fields) or "none"
+        raise InvalidOperationError(
+            f"a new file has {len(row)} partition values, expected one for each of: {names}"
+        )
+
+
+def _verify_value(text: str, field: Field, parse: Callable[[str], Any]) -> None:
+    try:
+        _parsed(text, field, parse)
+    except FormatError as error:
+        raise InvalidOperationError(str(error)) from None
 
 
 def _parsed(text: str, field: Field, parse: Callable[[str], Any]) -> Any:

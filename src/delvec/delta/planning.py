@@ -22,7 +22,7 @@ from delvec.plan import (
     ScanPlan,
 )
 from delvec.predicate import Condition
-from delvec.stats import ConstantColumn, FileFacts
+from delvec.stats import ConstantColumn, FileFacts, SelectableFacts
 
 if TYPE_CHECKING:
     from delvec.delta.snapshot import Snapshot
@@ -32,7 +32,7 @@ SPEC_ID = 0  # a Delta table has one partitioning for all its life
 
 def plan(snapshot: Snapshot, condition: Condition | None, facts: SnapshotFacts) -> ScanPlan:
     """The files of ``snapshot`` that may hold a matching row."""
-    chosen: FileFacts = facts
+    chosen: SelectableFacts = facts
     if condition is None:
         rows = np.arange(facts.count)
         adds, only = snapshot.adds, np.zeros(facts.count, dtype=bool)

@@ -41,6 +41,40 @@ def parse_schema(text: str, *, mapping: str = MAPPING_NONE) -> Schema:
     return schema
 
 
+def render_schema(schema: Schema) -> str:
+    """The text of a ``metaData`` action's ``schemaString``: what `parse_schema` reads.
+
+    Ids, physical names and changes of types are those in the fields' metadata.
+    """
+    return orjson.dumps(render_type(schema)).decode()
+
+
+def render_type(data_type: DataType) -> Any:
+    """The type as the schema's JSON has it: a name, or an object."""
+    match data_type:
+        case Struct(fields):
+            return {"type": "struct", "fields": [_render_field(field) for field in fields]}
+        case Array(element, contains_null):
+            return {"type": "array", "elementType": render_type(element), "containsNull": contains_null}
+        case Map(key, value, value_contains_null):
+            return {
+                "type": "map",
+                "keyType": render_type(key),
+                "valueType": render_type(value),
+                "valueContainsNull": value_contains_null,
+            }
+    return str(data_type)
+
+
+def _render_field(field: Field) -> dict[str, Any]:
+    return {
+        "name": field.name,
+        "type": render_type(field.type),
+        "nullable": field.nullable,
+        "metadata": dict(field.metadata),
+    }
+
+
 def _parse_type(tree: Any, where: str, mapping: str) -> DataType:
     if isinstance(tree, str):
         return _parse_primitive(tree, where)
@@ -143,14 +177,15 @@ def _widened_from(metadata: Mapping[str, Any], where: str) -> tuple[DataType, ..
 
 
 def _verify_widening(old: DataType, new: DataType, where: str) -> None:
-    if not _is_widening(old, new):
+    if not is_widening(old, new):
         raise UnsupportedFeatureError(
             f"column {where} changed its type from {old} to {new}, expected a widening delvec can read",
             feature=f"typeWidening {old} to {new}",
         )
 
 
-def _is_widening(old: DataType, new: DataType) -> bool:
+def is_widening(old: DataType, new: DataType) -> bool:
+    """Whether a column of type ``old`` may become ``new`` while its old files stay as they are."""
     match old, new:
         case Primitive(a), Primitive(b) if a in _INTEGERS and b in _INTEGERS:
             return _INTEGERS.index(a) < _INTEGERS.index(b)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -14,13 +15,16 @@ from delvec.delta.actions import DomainMetadata, Metadata
 from delvec.delta.facts import SnapshotFacts
 from delvec.delta.features import COLUMN_MAPPING, DELETION_VECTORS, Protocol, verify_readable
 from delvec.delta.load import LogState, tombstones
+from delvec.delta.metadata_change import state_after
+from delvec.delta.properties import MAPPING_MODE
+from delvec.delta.rules import write_rules
 from delvec.delta.schema import MAPPING_ID, MAPPING_NAME, MAPPING_NONE, parse_schema
+from delvec.delta.writable import verify_writable
 from delvec.errors import CorruptVectorError, FormatError, UnsupportedFeatureError
 from delvec.plan import ScanPlan
+from delvec.row_delta import MetadataChange, WriteRules
 from delvec.schema import Schema
 from delvec.storage import Storage
-
-MAPPING_MODE = "delta.columnMapping.mode"
 
 
 class Snapshot:
@@ -101,6 +105,22 @@ class Snapshot:
                     f"{', '.join(sorted(names))}: {self.location}"
                 )
         return self.metadata.partition_columns
+
+    def rules(self, change: MetadataChange | None = None, *, new_rows: bool = True) -> WriteRules:
+        """How rows are to be written, after ``change`` where it is given.
+
+        The schema of the rules is then the one to commit: its new columns have their ids and physical names.
+        ``new_rows`` false: rows will only be removed. A table that cannot be written right is refused by the
+        name of the feature.
+        """
+        after = self if change is None else self._after(change)
+        verify_writable(after, new_rows=new_rows)
+        return write_rules(after)
+
+    def _after(self, change: MetadataChange) -> Snapshot:
+        state = state_after(self, change)
+        small = replace(self.state.small, protocol=state.protocol, metadata=state.metadata)
+        return Snapshot(self.storage, replace(self.state, small=small))
 
     def details(self) -> Mapping[str, Any]:
         """Protocol and identity, for people: only what the log states."""

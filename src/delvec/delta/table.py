@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from delvec.delta import commit, creation
+from delvec.delta.checkpoint_writing import write_checkpoint
 from delvec.delta.history import CommitTimes, as_datetime, list_commits
 from delvec.delta.load import extend, load
 from delvec.delta.log import Listing, Segment, list_from_hint, list_log, segment, tail
+from delvec.delta.properties import CHECKPOINT_INTERVAL, DEFAULT_CHECKPOINT_INTERVAL, count
 from delvec.delta.snapshot import Snapshot
-from delvec.errors import FormatError, InvalidOperationError
+from delvec.errors import CommitConflictError, FormatError, InvalidOperationError, StorageError
+from delvec.plan import Base
+from delvec.row_delta import Committed, Conflict, Outcome, Read, RowDelta, Unknown
+from delvec.schema import Schema
 from delvec.storage import Entry, Storage, open_storage
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class DeltaTable:
-    """Reads the log; remembers the newest snapshot, and reads only what came after it."""
+    """Reads and writes the log; remembers the newest snapshot, and reads only what came after it."""
 
     format = "delta"
 
@@ -29,6 +38,51 @@ class DeltaTable:
     def open(cls, location: str, options: Mapping[str, str] | None = None) -> DeltaTable:
         """The table at ``location``. Nothing is read yet."""
         return cls(open_storage(location, options))
+
+    @classmethod
+    def create(
+        cls,
+        location: str,
+        schema: Schema,
+        *,
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """A new table without rows, as version 0; refuses a place where a table is.
+
+        To have rows in version 0, commit a delta on top of a `draft`.
+        """
+        table = cls.open(location, options)
+        draft = table.draft(schema, partition_by=partition_by, properties=properties)
+        delta = RowDelta(Base(draft.version), "CREATE TABLE", {}, Read(blind=True))
+        match table.commit(draft, delta):
+            case Conflict(reason=reason):
+                raise CommitConflictError(f"table cannot be created: {reason}: {table.location}")
+            case Unknown(reason=reason):
+                raise StorageError(
+                    f"it is not known whether the table was created: {reason}", path=table.location
+                )
+        return table
+
+    def draft(
+        self,
+        schema: Schema,
+        *,
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> Snapshot:
+        """The table as it will be, before its first commit: what is committed on top of it is version 0.
+
+        Deletion vectors are on unless ``properties`` say otherwise. Refuses a place where a table is.
+        """
+        return creation.draft(
+            self.storage,
+            schema,
+            partition_by=partition_by,
+            table_properties=properties,
+            now_ms=commit.now_ms(),
+        )
 
     @property
     def location(self) -> str:
@@ -56,6 +110,26 @@ class DeltaTable:
     def history(self, limit: int | None = None) -> pa.Table:
         """The commits still in the log, newest first, as ``history.HISTORY_SCHEMA``."""
         return list_commits(self._commit_times(), limit=limit)
+
+    def commit(self, snapshot: Snapshot, delta: RowDelta) -> Outcome:
+        """Put ``delta``, made from ``snapshot``, on top of it or of what came after, where that is right."""
+        outcome = commit.commit(self.storage, snapshot, delta, newest=self._newest)
+        if isinstance(outcome, Committed):
+            self._checkpoint(outcome.version, snapshot.properties)
+        return outcome
+
+    def _checkpoint(self, version: int, properties: Mapping[str, str]) -> None:
+        """Write a checkpoint where one is due. It only saves readers time, so no failure of it matters."""
+        try:
+            if version == 0 or version % count(properties, CHECKPOINT_INTERVAL, DEFAULT_CHECKPOINT_INTERVAL):
+                return
+            latest = self._newest()
+            snapshot = latest if latest.version == version else self._at(version)
+            write_checkpoint(self.storage, snapshot, now_ms=commit.now_ms())
+        except Exception:
+            _LOGGER.warning(
+                "checkpoint of version %d was not written: %s", version, self.location, exc_info=True
+            )
 
     def _commit_times(self) -> CommitTimes:
         latest = self._newest()

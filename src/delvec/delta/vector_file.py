@@ -21,11 +21,15 @@ VERSION_SIZE = 1
 
 def pack(bitmaps: Sequence[Bitmap]) -> tuple[bytes, list[tuple[int, int]]]:
     """The file that holds ``bitmaps``, and for each its descriptor's ``offset`` and ``sizeInBytes``."""
+    return pack_blobs([blob.encode(bitmap) for bitmap in bitmaps])
+
+
+def pack_blobs(blobs: Sequence[bytes]) -> tuple[bytes, list[tuple[int, int]]]:
+    """As `pack`, of vectors that are framed blobs already."""
     pieces = [bytes([VERSION])]
     places: list[tuple[int, int]] = []
     offset = VERSION_SIZE
-    for bitmap in bitmaps:
-        framed = blob.encode(bitmap)
+    for framed in blobs:
         places.append((offset, len(framed) - blob.FRAME_SIZE))
         pieces.append(framed)
         offset += len(framed)

@@ -77,6 +77,10 @@ class LocalBackend:
             with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 os.unlink("/" + key)  # noqa: PTH108
 
+    def delete_folder(self, prefix: str) -> None:
+        with suppress(FileNotFoundError):
+            shutil.rmtree("/" + prefix)
+
     def copy(self, source: str, target: str, *, overwrite: bool) -> bool:
         self.head(source)
         with _staged("/" + target, lambda path: _copy("/" + source, path)) as staged:

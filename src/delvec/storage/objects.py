@@ -78,6 +78,11 @@ class ObjectBackend:
             for key in wanted:
                 self._delete_one(key)
 
+    def delete_folder(self, prefix: str) -> None:
+        keys = [entry.path for entry in self.list(prefix, None)]
+        if keys:
+            self.delete(keys)
+
     def copy(self, source: str, target: str, *, overwrite: bool) -> bool:
         try:
             obstore.copy(self._store, source, target, overwrite=overwrite)

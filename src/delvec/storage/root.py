@@ -138,6 +138,12 @@ class Storage:
             with place._request("delete", keys[0], count=len(keys)):
                 place._backend.delete(keys)
 
+    def delete_folder(self, prefix: str) -> None:
+        """Deletes a folder that no one else writes to, with all that is in it."""
+        place, key = self._find(prefix)
+        with place._request("delete", key):
+            place._backend.delete_folder(key)
+
     def copy(self, source: str, target: str, *, overwrite: bool = True) -> bool:
         """Copies a file; False, and nothing done, if the target is there and may not be overwritten."""
         (place, key), (there, target_key) = self._find(source), self._find(target)

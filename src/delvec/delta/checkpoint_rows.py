@@ -1,0 +1,177 @@
+"""The rows of a checkpoint in Arrow: file actions from the flat tables of `actions`, in batches.
+
+add.stats                    as JSON, unless ``delta.checkpoint.writeStatsAsJson`` is false
+add.stats_parsed             the same as a struct, typed, unless ``delta.checkpoint.writeStatsAsStruct`` is
+add.partitionValues_parsed   goes with ``stats_parsed``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delvec.delta import stats
+from delvec.delta.actions import ADD_TYPE, ADDS_SCHEMA, DESCRIPTOR_TYPE, REMOVE_TYPE, REMOVES_SCHEMA
+from delvec.delta.partitions import partition_texts, partition_values
+from delvec.delta.stats_rules import stats_rules
+from delvec.delta.stats_text import stats_texts
+from delvec.errors import FormatError
+from delvec.schema import Field, Primitive
+
+if TYPE_CHECKING:
+    from delvec.delta.snapshot import Snapshot
+
+STATS_AS_JSON = "delta.checkpoint.writeStatsAsJson"
+STATS_AS_STRUCT = "delta.checkpoint.writeStatsAsStruct"
+
+_BATCH_ROWS = 128 * 1024
+_ZONED = r"(?:Z|[+-]\d{2}:?\d{2})$"
+_CUT_OFF = pa.scalar(999, pa.duration("us"))  # what `stats` adds to upper bounds of timestamps
+
+Tree = dict[str, Any]
+
+
+class FileRows:
+    """Turns live files and tombstones of one snapshot into a checkpoint's ``add`` and ``remove`` structs."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        properties = snapshot.properties
+        self._as_json = _is_on(properties, STATS_AS_JSON)
+        self._as_struct = _is_on(properties, STATS_AS_STRUCT)
+        self._leaves = stats_rules(snapshot.schema, snapshot.partition_columns, properties).leaves
+        self._partitions = self._parsed_partitions(snapshot) if self._as_struct else []
+        self.add_type = self._adds(snapshot.adds.slice(0, 0)).type
+        self.remove_type = _structs(REMOVES_SCHEMA.empty_table(), REMOVE_TYPE, {}).type
+
+    def adds(self, files: pa.Table) -> Iterator[pa.StructArray]:
+        for start in range(0, len(files), _BATCH_ROWS):
+            yield self._adds(files.slice(start, _BATCH_ROWS))
+
+    def removes(self, files: pa.Table) -> Iterator[pa.StructArray]:
+        for start in range(0, len(files), _BATCH_ROWS):
+            yield _structs(files.slice(start, _BATCH_ROWS), REMOVE_TYPE, {})
+
+    def _adds(self, files: pa.Table) -> pa.StructArray:
+        more: dict[str, pa.Array] = {}
+        if self._as_struct:
+            if self._partitions:
+                maps = files.column("partition_values")
+                values = {f.physical_name: partition_values(maps, f) for f in self._partitions}
+                more["partitionValues_parsed"] = _nested(values, len(files))
+            more["stats_parsed"] = self._stats(files)
+        texts = stats_texts(files) if self._as_json else pa.nulls(len(files), pa.string())
+        position = files.schema.get_field_index("stats")
+        structs = _structs(files.set_column(position, "stats", texts), ADD_TYPE, more)
+        return structs if self._as_json else _without(structs, "stats")
+
+    def _stats(self, files: pa.Table) -> pa.StructArray:
+        found = stats.parse(
+            files.select([n for n in ("stats", "stats_parsed") if n in files.schema.names]), self._leaves
+        )
+        lowers: Tree = {}
+        uppers: Tree = {}
+        nulls: Tree = {}
+        for leaf, column in zip(self._leaves, found.leaves, strict=True):
+            if leaf.type == Primitive("void"):
+                continue
+            _plant(nulls, leaf.path, column.null_count.cast(pa.int64()))
+            if leaf.bounded:
+                _plant(lowers, leaf.path, column.lower)
+                _plant(uppers, leaf.path, _cut(column.upper))
+        tree = {
+            "numRecords": found.record_count.cast(pa.int64()),
+            "tightBounds": found.tight,
+            "minValues": lowers,
+            "maxValues": uppers,
+            "nullCount": nulls,
+        }
+        known = _has_stats(files)
+        return _nested(
+            {name: part for name, part in tree.items() if not isinstance(part, dict) or part},
+            len(files),
+            known,
+        )
+
+    def _parsed_partitions(self, snapshot: Snapshot) -> list[Field]:
+        """The partition columns, none where a value cannot be told: a local time of an unknown place."""
+        fields = [f for f in snapshot.schema if f.name in snapshot.partition_columns]
+        maps = snapshot.adds.column("partition_values")
+        try:
+            for field in fields:
+                texts = partition_texts(maps, field.physical_name)
+                if (
+                    field.type == Primitive("timestamp")
+                    and pc.any(pc.invert(pc.match_substring_regex(texts, _ZONED))).as_py()
+                ):
+                    return []
+                partition_values(maps, field)
+        except FormatError:
+            return []
+        return fields
+
+
+def _has_stats(files: pa.Table) -> pa.ChunkedArray:
+    known = pc.is_valid(files.column("stats"))
+    if "stats_parsed" in files.column_names:
+        known = pc.or_(known, pc.is_valid(files.column("stats_parsed")))
+    return known
+
+
+def _structs(files: pa.Table, kind: pa.StructType, more: Mapping[str, pa.Array]) -> pa.StructArray:
+    """The rows of a flat table as structs of ``kind``, whose fields stand in the same order."""
+    columns = iter([_whole(column) for column in files.select(_flat_names(kind)).columns])
+    arrays: dict[str, pa.Array] = {}
+    for field in kind:
+        if field.name == "deletionVector":
+            inside = [next(columns) for _ in DESCRIPTOR_TYPE]
+            arrays[field.name] = pa.StructArray.from_arrays(
+                inside, fields=list(DESCRIPTOR_TYPE), mask=pc.is_null(inside[0])
+            )
+        else:
+            arrays[field.name] = next(columns)
+    # A checkpoint is no change by itself, and its tombstones carry no tags.
+    arrays["dataChange"] = pa.repeat(pa.scalar(False), len(files))  # noqa: FBT003
+    if kind is REMOVE_TYPE:
+        del arrays["tags"]
+    arrays |= more
+    return pa.StructArray.from_arrays(list(arrays.values()), names=list(arrays))
+
+
+def _flat_names(kind: pa.StructType) -> list[str]:
+    return list((ADDS_SCHEMA if kind is ADD_TYPE else REMOVES_SCHEMA).names)
+
+
+def _without(structs: pa.StructArray, name: str) -> pa.StructArray:
+    kept = [field.name for field in structs.type if field.name != name]
+    return pa.StructArray.from_arrays([structs.field(field) for field in kept], names=kept)
+
+
+def _nested(tree: Tree, rows: int, known: pa.Array | None = None) -> pa.StructArray:
+    arrays = {name: _nested(part, rows) if isinstance(part, dict) else part for name, part in tree.items()}
+    mask = None if known is None else pc.invert(_whole(known))
+    return pa.StructArray.from_arrays(list(arrays.values()), names=list(arrays), mask=mask)
+
+
+def _plant(tree: Tree, path: tuple[str, ...], column: pa.Array) -> None:
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[path[-1]] = column
+
+
+def _cut(upper: pa.Array) -> pa.Array:
+    return pc.subtract(upper, _CUT_OFF) if pa.types.is_timestamp(upper.type) else upper
+
+
+def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks or [pa.nulls(0, column.type)])
+
+
+def _is_on(properties: Mapping[str, str], name: str) -> bool:
+    return properties.get(name, "true").lower() == "true"

@@ -1,0 +1,230 @@
+"""Commits: a ``RowDelta`` becomes one file of the log, by one put-if-absent.
+
+    _delta_log/00000000000000000007.json
+        commitInfo, protocol, metaData, txn, domainMetadata, remove, add, cdc
+
+Vector files are written before, so that nothing half-written is ever visible. Of any number of writers of one
+version, one wins; the others look at what won, and commit on top of it or report the conflict.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from delvec.delta import lineage, render
+from delvec.delta.commit_file import parse_commit_info
+from delvec.delta.commit_info import commit_info
+from delvec.delta.commit_times import next_timestamp, with_enablement
+from delvec.delta.file_changes import FileChanges, file_changes
+from delvec.delta.log import LOG
+from delvec.delta.metadata_change import DRAFT_VERSION, TableState, state_after
+from delvec.delta.render import Body
+from delvec.delta.rules import write_rules
+from delvec.delta.winners import Footprint, conflict, footprint, read_winner
+from delvec.delta.writable import verify_writable
+from delvec.errors import (
+    DelvecError,
+    FormatError,
+    InvalidOperationError,
+    ObjectNotFoundError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from delvec.row_delta import Committed, Conflict, Outcome, RowDelta, Unknown
+from delvec.storage import Storage
+
+if TYPE_CHECKING:
+    from delvec.delta.snapshot import Snapshot
+
+TRIES = 20
+
+Clock = Callable[[], int]
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Delta:
+    """A delta on its way into the log: what stays the same from try to try."""
+
+    delta: RowDelta
+    base: Snapshot
+    files: FileChanges
+    txn_id: str
+
+
+def commit(
+    storage: Storage,
+    base: Snapshot,
+    delta: RowDelta,
+    *,
+    newest: Callable[[], Snapshot],
+    clock: Clock = now_ms,
+) -> Outcome:
+    """Put ``delta`` on top of ``base``, or on top of what came after it where that does not matter.
+
+    ``newest`` reads the newest version. A store that fails, and of which it is known that nothing was
+    committed, is raised (StorageError).
+    """
+    _verify_delta(base, delta)
+    state = state_after(base, delta.metadata)
+    _verify_allowed(base, delta)
+    files = file_changes(storage, base, delta, state, now_ms=clock())
+    ours = _Delta(delta, base, files, str(uuid.uuid4()))
+    try:
+        outcome = _tries(storage, ours, newest, clock)
+    except _PutFailedError as failed:
+        # The request may still be on its way: what it refers to must stay.
+        raise failed.error from failed.error.__cause__
+    except DelvecError:
+        _discard(storage, files)
+        raise
+    if isinstance(outcome, Conflict):
+        _discard(storage, files)
+    return outcome
+
+
+def _verify_delta(base: Snapshot, delta: RowDelta) -> None:
+    if delta.base.version != base.version:
+        raise InvalidOperationError(
+            f"delta was made from version {delta.base.version}, expected {base.version}: {base.location}"
+        )
+    if delta.txn is not None and delta.txn.version <= base.txns.get(delta.txn.app_id, -1):
+        raise InvalidOperationError(
+            f"version {delta.txn.version} of application {delta.txn.app_id!r} is committed already, "
+            f"expected one above {base.txns[delta.txn.app_id]}: {base.location}"
+        )
+
+
+def _verify_allowed(base: Snapshot, delta: RowDelta) -> None:
+    changes_rows = bool(len(delta.added) or len(delta.removed) or len(delta.vectors))
+    verify_writable(base, rows=changes_rows, new_rows=bool(len(delta.added)))
+    if not changes_rows:
+        return
+    rules = write_rules(base)
+    if rules.append_only and delta.data_change and (len(delta.removed) or len(delta.vectors)):
+        raise InvalidOperationError(
+            f"table is append-only (delta.appendOnly), expected no row to be removed: {base.location}"
+        )
+    if len(delta.vectors) and not rules.vectors:
+        raise UnsupportedFeatureError(
+            f"table does not allow new vectors, expected delta.enableDeletionVectors = true: {base.location}",
+            feature="deletionVectors",
+        )
+
+
+def _tries(storage: Storage, ours: _Delta, newest: Callable[[], Snapshot], clock: Clock) -> Outcome:
+    current, mine = ours.base, footprint(ours.base, ours.delta)
+    lost: Conflict | None = None
+    for _ in range(TRIES):
+        version = current.version + 1
+        data = _lines(storage, ours, current, clock())
+        written = _put(storage, version, data, ours.txn_id)
+        if isinstance(written, Unknown):
+            return written
+        if written:
+            return Committed(version, ours.files.metrics)
+        if ours.base.version == DRAFT_VERSION:
+            return Conflict(version, "CREATE TABLE", "another table was created there")
+        current, lost = _rebased(storage, mine, current, newest)
+        if lost.reason:
+            return lost
+    assert lost is not None
+    return Conflict(lost.version, lost.operation, f"others came first {TRIES} times in a row")
+
+
+def _rebased(
+    storage: Storage, mine: Footprint, current: Snapshot, newest: Callable[[], Snapshot]
+) -> tuple[Snapshot, Conflict]:
+    """The newest version, and the first of those up to it that stands in the way, else the last one."""
+    latest = newest()
+    if latest.version <= current.version:
+        raise FormatError(
+            f"version {current.version + 1} is there and not listed, expected it in the listing: "
+            f"{current.location}"
+        )
+    for version in range(current.version + 1, latest.version + 1):
+        winner = read_winner(storage, version)
+        reason = conflict(mine, winner)
+        found = Conflict(version, winner.operation, reason or "")
+        if reason:
+            break
+    return latest, found
+
+
+class _PutFailedError(Exception):
+    """The store failed, and the log does not show the commit."""
+
+    def __init__(self, error: StorageError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _put(storage: Storage, version: int, data: bytes, txn_id: str) -> bool | Unknown:
+    """Whether version ``version`` is ours: a store may fail, or say no, after it has written the file."""
+    path = f"{LOG}/{version:020d}.json"
+    try:
+        if storage.put_if_absent(path, data):
+            return True
+        failure = None
+    except StorageError as error:
+        failure = error
+    try:
+        found = parse_commit_info(storage.read(path))
+    except ObjectNotFoundError:
+        if failure is None:
+            return Unknown(version, "the store has the version's file and does not show it")
+        raise _PutFailedError(failure) from failure
+    except StorageError as error:
+        return Unknown(version, str(failure or error))
+    return found.get("txnId") == txn_id
+
+
+def _lines(storage: Storage, ours: _Delta, current: Snapshot, now: int) -> bytes:
+    """The commit as the version after ``current``: ids of rows and times are given out for it."""
+    delta, files, version = ours.delta, ours.files, current.version + 1
+    state = state_after(current, delta.metadata)
+    timestamp = next_timestamp(storage, current, state, now)
+    state = with_enablement(current, state, version, timestamp)
+    added, domains = _with_ids(files, current, state, version)
+    info = commit_info(
+        delta, current, files.metrics, state=state, now_ms=now, in_commit_ms=timestamp, txn_id=ours.txn_id
+    )
+    actions: list[tuple[str, Body]] = [("commitInfo", info)]
+    draft = current.version == DRAFT_VERSION
+    if draft or state.protocol != current.protocol:
+        actions.append(("protocol", render.protocol_body(state.protocol)))
+    if draft or state.metadata != current.metadata:
+        actions.append(("metaData", render.metadata_body(state.metadata)))
+    if delta.txn is not None:
+        actions.append(("txn", render.txn_body(delta.txn, now)))
+    actions += [("domainMetadata", body) for body in domains]
+    actions += [("remove", body) for body in files.removed]
+    actions += [("add", body) for body in files.readded]
+    actions += [("add", body) for body in added]
+    actions += [("cdc", body) for body in files.change_files]
+    return render.lines(actions)
+
+
+def _with_ids(
+    files: FileChanges, current: Snapshot, state: TableState, version: int
+) -> tuple[list[Body], list[Body]]:
+    """New files with row ids where the table has them, and the domain metadata that keeps count."""
+    if not files.added or not lineage.gives_ids(state):
+        return files.added, []
+    old = lineage.high_water_mark(current.domains)
+    added, mark = lineage.with_ids(files.added, files.record_counts, old, version)
+    return added, [render.domain_body(lineage.domain_of(mark))] if mark != old else []
+
+
+def _discard(storage: Storage, files: FileChanges) -> None:
+    """Remove the vectors of a delta that was not committed; vacuum finds what stays."""
+    with suppress(StorageError):
+        storage.delete(files.stored)

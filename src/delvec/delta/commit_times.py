@@ -1,0 +1,52 @@
+"""In-commit timestamps for writers: later than the commit before, whatever the clock says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from delvec.delta import properties
+from delvec.delta.commit_file import parse_commit_info
+from delvec.delta.features import IN_COMMIT_TIMESTAMP, Protocol
+from delvec.delta.log import LOG
+from delvec.delta.metadata_change import DRAFT_VERSION, TableState
+from delvec.storage import Storage
+
+if TYPE_CHECKING:
+    from delvec.delta.actions import Metadata
+    from delvec.delta.snapshot import Snapshot
+
+
+def next_timestamp(storage: Storage, current: Snapshot, state: TableState, now_ms: int) -> int | None:
+    """The time that the commit after ``current`` states; None where the table has none."""
+    if not _states_times(state.protocol, state.metadata):
+        return None
+    if current.version == DRAFT_VERSION:
+        return now_ms
+    path = f"{LOG}/{current.version:020d}.json"
+    if _states_times(current.protocol, current.metadata):
+        stated = parse_commit_info(storage.read(path)).get("inCommitTimestamp")
+        previous = stated if isinstance(stated, int) else now_ms
+    else:
+        previous = int(storage.head(path).modified.timestamp() * 1000)
+    return max(now_ms, previous + 1)
+
+
+def with_enablement(current: Snapshot, state: TableState, version: int, timestamp: int | None) -> TableState:
+    """Where the commit switches the times on, since when they are there; a new table has them throughout."""
+    if timestamp is None or current.version == DRAFT_VERSION:
+        return state
+    if _states_times(current.protocol, current.metadata):
+        return state
+    since = {
+        properties.TIMESTAMPS_SINCE_VERSION: str(version),
+        properties.TIMESTAMPS_SINCE: str(timestamp),
+    }
+    configuration = {**state.metadata.configuration, **since}
+    return replace(state, metadata=replace(state.metadata, configuration=configuration))
+
+
+def _states_times(protocol: Protocol, metadata: Metadata) -> bool:
+    return properties.is_active(
+        protocol, metadata.configuration, IN_COMMIT_TIMESTAMP, properties.ENABLE_TIMESTAMPS
+    )

@@ -1,0 +1,106 @@
+"""New tables: a draft, which is the snapshot before version 0, so that it is written like any other."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from delvec.delta import properties
+from delvec.delta.actions import ADDS_SCHEMA, Metadata
+from delvec.delta.evolution import verify_names, verify_partitioning
+from delvec.delta.load import LogState
+from delvec.delta.log import LOG, list_log
+from delvec.delta.metadata_change import DRAFT_VERSION, TableState, state_after
+from delvec.delta.replay import NO_FILES, NO_STATE
+from delvec.delta.schema import FIELD_ID, PHYSICAL_NAME, TYPE_CHANGES, render_schema
+from delvec.delta.snapshot import Snapshot
+from delvec.delta.upgrade import INITIAL
+from delvec.delta.writable import CURRENT_DEFAULT, IDENTITY_PREFIX, fields_of
+from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.row_delta import MetadataChange
+from delvec.schema import Array, DataType, Field, Map, Schema, Struct
+from delvec.storage import Storage
+
+GENERATION = "delta.generationExpression"
+_OF_ANOTHER_TABLE = frozenset({FIELD_ID, PHYSICAL_NAME, TYPE_CHANGES})
+
+
+def draft(
+    storage: Storage,
+    schema: Schema,
+    *,
+    partition_by: Sequence[str] = (),
+    table_properties: Mapping[str, str] | None = None,
+    now_ms: int,
+) -> Snapshot:
+    """The table as it will be, before its first commit; refuses a place where a table is.
+
+    Deletion vectors are switched on unless the properties say otherwise.
+    """
+    _verify_absent(storage)
+    _verify_columns(schema)
+    plain = _unmarked(schema)
+    asked: dict[str, str | None] = {properties.ENABLE_VECTORS: "true"}
+    asked |= {
+        properties.verified(n, v) if not _is_feature(n) else n: v for n, v in (table_properties or {}).items()
+    }
+    mapped = str(asked.get(properties.MAPPING_MODE, "none")).lower() != "none"
+    verify_names(plain, mapped=mapped)
+    verify_partitioning(plain, tuple(partition_by))
+    metadata = Metadata(
+        id=str(uuid.uuid4()),
+        name=None,
+        description=None,
+        provider="parquet",
+        schema_string=render_schema(plain),
+        partition_columns=tuple(partition_by),
+        configuration={},
+        created_time=now_ms,
+    )
+    empty = _snapshot(storage, TableState(INITIAL, metadata))
+    return _snapshot(storage, state_after(empty, MetadataChange(properties=asked)))
+
+
+def _snapshot(storage: Storage, state: TableState) -> Snapshot:
+    small = replace(NO_STATE, protocol=state.protocol, metadata=state.metadata)
+    return Snapshot(storage, LogState(DRAFT_VERSION, small, ADDS_SCHEMA.empty_table(), None, NO_FILES))
+
+
+def _is_feature(name: str) -> bool:
+    return name.startswith(properties.FEATURE_PREFIX)
+
+
+def _verify_absent(storage: Storage) -> None:
+    if list_log(storage).latest >= 0:
+        raise InvalidOperationError(f"a table is there already, expected none: {storage.root}/{LOG}")
+
+
+def _verify_columns(schema: Schema) -> None:
+    for path, field in fields_of(schema):
+        for key in field.metadata:
+            if key in (GENERATION, CURRENT_DEFAULT) or key.startswith(IDENTITY_PREFIX):
+                raise UnsupportedFeatureError(
+                    f"column {'.'.join(path)} has {key}, expected a column without", feature=key
+                )
+
+
+def _unmarked(schema: Schema) -> Schema:
+    """The schema without what another Delta table recorded in it."""
+    return Struct(tuple(_unmarked_field(field) for field in schema))
+
+
+def _unmarked_field(field: Field) -> Field:
+    metadata = {key: value for key, value in field.metadata.items() if key not in _OF_ANOTHER_TABLE}
+    return Field(field.name, _unmarked_type(field.type), field.nullable, metadata=metadata)
+
+
+def _unmarked_type(data_type: DataType) -> DataType:
+    match data_type:
+        case Struct():
+            return _unmarked(data_type)
+        case Array(element, contains_null):
+            return Array(_unmarked_type(element), contains_null)
+        case Map(key, value, value_contains_null):
+            return Map(_unmarked_type(key), _unmarked_type(value), value_contains_null)
+    return data_type

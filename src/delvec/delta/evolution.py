@@ -1,0 +1,166 @@
+"""Changes of a table's columns: what may be added or widened, and how the schema records it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from delvec.delta.schema import TYPE_CHANGES, is_widening, render_type
+from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.schema import Array, DataType, Field, Map, Primitive, Schema, Struct
+
+NOT_IN_NAMES = " ,;{}()\n\t="
+
+
+def evolved(old: Schema, new: Schema, *, widening: bool) -> Schema:
+    """``new`` with all that ``old`` records of the columns that are in both.
+
+    Columns, nested ones too, may be added and, with ``widening``, get a wider type; none may be missing,
+    change otherwise, or be added as NOT NULL, since rows of before have no value for it.
+    """
+    return _Evolution(widening).struct(old, new, ())
+
+
+def verify_names(schema: Schema, *, mapped: bool) -> None:
+    """Refuse names that Parquet files, or readers that ignore case, cannot hold."""
+    if not schema.fields:
+        raise InvalidOperationError("the schema has no column, expected one at least")
+    _verify_names_in(schema, (), mapped=mapped)
+
+
+def verify_partitioning(schema: Schema, partition_by: tuple[str, ...]) -> None:
+    by_name = {field.name: field for field in schema}
+    for position, name in enumerate(partition_by):
+        if name not in by_name:
+            raise InvalidOperationError(
+                f"partition column {name!r} is not in the schema, expected one of {', '.join(by_name)}"
+            )
+        if name in partition_by[:position]:
+            raise InvalidOperationError(f"partition column {name!r} is named twice, expected once")
+        if isinstance(by_name[name].type, Struct | Array | Map) or by_name[name].type == Primitive("variant"):
+            raise InvalidOperationError(
+                f"partition column {name!r} is of type {by_name[name].type}, expected a primitive type"
+            )
+    if len(partition_by) == len(by_name):
+        raise InvalidOperationError(
+            f"all columns ({', '.join(by_name)}) are partition columns, expected one that is not"
+        )
+
+
+def _verify_names_in(data_type: DataType, path: tuple[str, ...], *, mapped: bool) -> None:
+    match data_type:
+        case Struct(fields):
+            seen: dict[str, str] = {}
+            for field in fields:
+                where = ".".join((*path, field.name))
+                if field.name.lower() in seen:
+                    raise InvalidOperationError(
+                        f"column {where!r} is there twice (as {seen[field.name.lower()]!r}), "
+                        "expected names that differ in more than case"
+                    )
+                seen[field.name.lower()] = field.name
+                _verify_name(field.name, where, mapped=mapped)
+                _verify_names_in(field.type, (*path, field.name), mapped=mapped)
+        case Array(element):
+            _verify_names_in(element, (*path, "element"), mapped=mapped)
+        case Map(key, value):
+            _verify_names_in(key, (*path, "key"), mapped=mapped)
+            _verify_names_in(value, (*path, "value"), mapped=mapped)
+        case Primitive("void"):
+            raise InvalidOperationError(f"column {'.'.join(path)!r} is of type void, expected a type")
+
+
+def _verify_name(name: str, where: str, *, mapped: bool) -> None:
+    if not name:
+        raise InvalidOperationError(f"column {where!r} has an empty name, expected one character at least")
+    if not mapped and any(character in NOT_IN_NAMES for character in name):
+        raise InvalidOperationError(
+            f"column {where!r} has one of the characters {NOT_IN_NAMES!r} in its name, expected none "
+            "(or delta.columnMapping.mode = name)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Evolution:
+    widening: bool
+
+    def struct(self, old: Struct, new: Struct, path: tuple[str, ...]) -> Struct:
+        known = {field.name.lower(): field for field in old}
+        _verify_none_missing(old, new, path)
+        return Struct(
+            tuple(
+                self._field(known[field.name.lower()], field, path)
+                if field.name.lower() in known
+                else _added(field, (*path, field.name))
+                for field in new
+            )
+        )
+
+    def _field(self, old: Field, new: Field, parents: tuple[str, ...]) -> Field:
+        path = (*parents, old.name)
+        if old.nullable and not new.nullable:
+            raise InvalidOperationError(
+                f"column {'.'.join(path)} becomes NOT NULL, expected it to stay as it is"
+            )
+        changes: list[dict[str, Any]] = []
+        data_type = self._type(old.type, new.type, path, (), changes)
+        metadata = dict(old.metadata)
+        if changes:
+            metadata[TYPE_CHANGES] = [*metadata.get(TYPE_CHANGES, []), *changes]
+        widened = old.widened_from if data_type == old.type else (*old.widened_from, old.type)
+        if isinstance(data_type, Struct | Array | Map):
+            widened = old.widened_from
+        return replace(old, type=data_type, nullable=new.nullable, metadata=metadata, widened_from=widened)
+
+    def _type(
+        self,
+        old: DataType,
+        new: DataType,
+        path: tuple[str, ...],
+        inside: tuple[str, ...],
+        changes: list[dict[str, Any]],
+    ) -> DataType:
+        """The type of a column after the change; ``inside`` leads from it into arrays and maps."""
+        match old, new:
+            case Struct(), Struct():
+                return self.struct(old, new, (*path, *inside))
+            case Array(), Array():
+                element = self._type(old.element, new.element, path, (*inside, "element"), changes)
+                return Array(element, old.contains_null or new.contains_null)
+            case Map(), Map():
+                key = self._type(old.key, new.key, path, (*inside, "key"), changes)
+                value = self._type(old.value, new.value, path, (*inside, "value"), changes)
+                return Map(key, value, old.value_contains_null or new.value_contains_null)
+        if old != new:
+            self._verify_change(old, new, (*path, *inside))
+            change = {"fromType": render_type(old), "toType": render_type(new)}
+            changes.append(change | ({"fieldPath": ".".join(inside)} if inside else {}))
+        return new
+
+    def _verify_change(self, old: DataType, new: DataType, path: tuple[str, ...]) -> None:
+        where = ".".join(path)
+        if not is_widening(old, new):
+            raise InvalidOperationError(f"column {where} is of type {new}, expected {old} as in the table")
+        if not self.widening:
+            raise UnsupportedFeatureError(
+                f"column {where} is of type {new}, expected {old}: the table does not widen types "
+                "(delta.enableTypeWidening)",
+                feature="typeWidening",
+            )
+
+
+def _verify_none_missing(old: Struct, new: Struct, path: tuple[str, ...]) -> None:
+    kept = {field.name.lower() for field in new}
+    for field in old:
+        if field.name.lower() not in kept:
+            raise InvalidOperationError(
+                f"column {'.'.join((*path, field.name))} is missing in the new schema, expected every column"
+            )
+
+
+def _added(field: Field, path: tuple[str, ...]) -> Field:
+    if not field.nullable:
+        raise InvalidOperationError(
+            f"new column {'.'.join(path)} is NOT NULL, expected nullable: rows of before have no value for it"
+        )
+    return field

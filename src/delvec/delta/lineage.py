@@ -1,0 +1,60 @@
+"""Row tracking: the ids that new files get.
+
+A row's id is the ``baseRowId`` of its file plus its position. Ids are given out above the high-water mark,
+which the log keeps as domain metadata: ``delta.rowTracking``, ``{"rowIdHighWaterMark": 41}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from delvec.delta import properties
+from delvec.delta.actions import DomainMetadata
+from delvec.delta.features import ROW_TRACKING
+from delvec.delta.metadata_change import TableState
+from delvec.errors import FormatError
+
+DOMAIN = "delta.rowTracking"
+HIGH_WATER_MARK = "rowIdHighWaterMark"
+NONE_GIVEN_OUT = -1
+
+
+def gives_ids(state: TableState) -> bool:
+    """Whether every new file must have ids: where the feature is supported, even if not enabled."""
+    return ROW_TRACKING in state.protocol.features_to_write and not properties.is_on(
+        state.metadata.configuration, properties.ROW_TRACKING_SUSPENDED
+    )
+
+
+def high_water_mark(domains: Mapping[str, DomainMetadata]) -> int:
+    """The highest id given out so far."""
+    domain = domains.get(DOMAIN)
+    if domain is None:
+        return NONE_GIVEN_OUT
+    try:
+        mark = orjson.loads(domain.configuration)[HIGH_WATER_MARK]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        mark = None
+    if not isinstance(mark, int):
+        raise FormatError(
+            f"domain {DOMAIN} is {domain.configuration!r}, expected a number as {HIGH_WATER_MARK}"
+        )
+    return mark
+
+
+def with_ids(
+    adds: Sequence[dict[str, Any]], record_counts: Sequence[int], mark: int, version: int
+) -> tuple[list[dict[str, Any]], int]:
+    """The adds with ids above ``mark``, and the new mark."""
+    given = []
+    for add, records in zip(adds, record_counts, strict=True):
+        given.append(add | {"baseRowId": mark + 1, "defaultRowCommitVersion": version})
+        mark += records
+    return given, mark
+
+
+def domain_of(mark: int) -> DomainMetadata:
+    return DomainMetadata(DOMAIN, orjson.dumps({HIGH_WATER_MARK: mark}).decode(), removed=False)

@@ -1,0 +1,165 @@
+"""Table properties: the names that start with ``delta.``, what they may be set to, and how they are read.
+
+Names of users' own are anything else. A ``delta.`` name that is not listed here is refused: another engine
+may give it a meaning that delvec would not keep to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from delvec.delta.features import Protocol
+from delvec.errors import FormatError, InvalidOperationError, UnsupportedFeatureError
+
+PREFIX = "delta."
+CONSTRAINT_PREFIX = "delta.constraints."
+FEATURE_PREFIX = "delta.feature."
+
+ENABLE_VECTORS = "delta.enableDeletionVectors"
+ENABLE_CHANGE_FEED = "delta.enableChangeDataFeed"
+ENABLE_TIMESTAMPS = "delta.enableInCommitTimestamps"
+TIMESTAMPS_SINCE_VERSION = "delta.inCommitTimestampEnablementVersion"
+TIMESTAMPS_SINCE = "delta.inCommitTimestampEnablementTimestamp"
+ENABLE_ROW_TRACKING = "delta.enableRowTracking"
+ROW_TRACKING_SUSPENDED = "delta.rowTrackingSuspended"
+ROW_ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
+ROW_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
+ENABLE_TYPE_WIDENING = "delta.enableTypeWidening"
+ENABLE_MATERIALIZED_PARTITIONS = "delta.enableMaterializePartitionColumnsFeature"
+APPEND_ONLY_PROPERTY = "delta.appendOnly"
+MAPPING_MODE = "delta.columnMapping.mode"
+MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
+CHECKPOINT_POLICY = "delta.checkpointPolicy"
+CHECKPOINT_INTERVAL = "delta.checkpointInterval"
+SYMLINK_MANIFEST = "delta.compatibility.symlinkFormatManifest.enabled"
+TARGET_FILE_SIZE = "delta.targetFileSize"
+RANDOM_PREFIXES = "delta.randomizeFilePrefixes"
+RANDOM_PREFIX_LENGTH = "delta.randomPrefixLength"
+
+DEFAULT_CHECKPOINT_INTERVAL = 10
+
+_INTERVAL = re.compile(r"(interval\s+)?(\d+\s+(nano|micro|milli)?(second|minute|hour|day|week)s?\s*)+", re.I)
+_SIZE = re.compile(r"(\d+)\s*([kmgt]?)b?", re.IGNORECASE)
+_SIZE_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+
+Check = Callable[[str], bool]
+
+
+def _one_of(*values: str) -> Check:
+    return lambda text: text.lower() in {value.lower() for value in values}
+
+
+def _is_count(text: str) -> bool:
+    return text.isdecimal() and 0 < int(text) <= 0x7FFFFFFF
+
+
+def _is_column_count(text: str) -> bool:
+    return text == "-1" or (text.isdecimal() and int(text) <= 0x7FFFFFFF)
+
+
+def _is_interval(text: str) -> bool:
+    return _INTERVAL.fullmatch(text.strip()) is not None
+
+
+def _is_size(text: str) -> bool:
+    return _SIZE.fullmatch(text.strip()) is not None
+
+
+def _is_text(text: str) -> bool:
+    return bool(text)
+
+
+_FLAG = (_one_of("true", "false"), "true or false")
+_COUNT = (_is_count, "a number above 0")
+_DURATION = (_is_interval, "an interval such as 'interval 7 days'")
+_BYTES = (_is_size, "a size such as 128mb")
+_COLUMN_COUNT = (_is_column_count, "a number of columns, or -1 for all")
+
+SETTABLE: Mapping[str, tuple[Check, str]] = MappingProxyType(
+    {
+        APPEND_ONLY_PROPERTY: _FLAG,
+        "delta.autoOptimize": _FLAG,
+        "delta.autoOptimize.autoCompact": (_one_of("true", "false", "auto", "legacy"), "true, false or auto"),
+        "delta.autoOptimize.optimizeWrite": _FLAG,
+        "delta.checkpoint.writeStatsAsJson": _FLAG,
+        "delta.checkpoint.writeStatsAsStruct": _FLAG,
+        CHECKPOINT_INTERVAL: _COUNT,
+        CHECKPOINT_POLICY: (_one_of("classic", "v2"), "classic or v2"),
+        "delta.checkpointRetentionDuration": _DURATION,
+        MAPPING_MODE: (_one_of("none", "name", "id"), "none, name or id"),
+        SYMLINK_MANIFEST: (_one_of("false"), "false: delvec writes no symlink manifests"),
+        "delta.dataSkippingNumIndexedCols": _COLUMN_COUNT,
+        "delta.dataSkippingStatsColumns": (_is_text, "a list of columns"),
+        "delta.deletedFileRetentionDuration": _DURATION,
+        ENABLE_CHANGE_FEED: _FLAG,
+        ENABLE_VECTORS: _FLAG,
+        "delta.enableExpiredLogCleanup": _FLAG,
+        "delta.enableFullRetentionRollback": _FLAG,
+        ENABLE_TIMESTAMPS: _FLAG,
+        ENABLE_MATERIALIZED_PARTITIONS: _FLAG,
+        ENABLE_ROW_TRACKING: _FLAG,
+        ENABLE_TYPE_WIDENING: _FLAG,
+        "delta.isolationLevel": (_one_of("Serializable"), "Serializable"),
+        "delta.logRetentionDuration": _DURATION,
+        RANDOM_PREFIXES: _FLAG,
+        RANDOM_PREFIX_LENGTH: _COUNT,
+        ROW_TRACKING_SUSPENDED: _FLAG,
+        "delta.sampleRetentionDuration": _DURATION,
+        "delta.setTransactionRetentionDuration": _DURATION,
+        TARGET_FILE_SIZE: _BYTES,
+        "delta.tuneFileSizesForRewrites": _FLAG,
+    }
+)
+
+_BY_LOWER_CASE = {name.lower(): name for name in SETTABLE}
+
+
+def verified(name: str, value: str | None) -> str:
+    """The property's name in its true spelling, where ``value`` may be set; None stands for unsetting it."""
+    if not name.lower().startswith(PREFIX):
+        return name
+    if name.lower().startswith(CONSTRAINT_PREFIX):
+        return CONSTRAINT_PREFIX + name[len(CONSTRAINT_PREFIX) :].lower()
+    known = _BY_LOWER_CASE.get(name.lower())
+    if known is None:
+        raise UnsupportedFeatureError(
+            f"property {name} cannot be set, expected a name without {PREFIX} or one of: "
+            f"{', '.join(sorted(SETTABLE))}",
+            feature=name,
+        )
+    check, expected = SETTABLE[known]
+    if value is not None and not check(value):
+        raise InvalidOperationError(f"property {known} is {value!r}, expected {expected}")
+    return known
+
+
+def is_on(properties: Mapping[str, str], name: str) -> bool:
+    return properties.get(name, "false").lower() == "true"
+
+
+def is_active(protocol: Protocol, properties: Mapping[str, str], feature: str, name: str) -> bool:
+    """Whether the property is on, and counts: the protocol makes every writer know of the feature."""
+    return feature in protocol.features_to_write and is_on(properties, name)
+
+
+def count(properties: Mapping[str, str], name: str, default: int) -> int:
+    """A property that is a number above 0."""
+    text = properties.get(name)
+    if text is None:
+        return default
+    if not _is_count(text):
+        raise FormatError(f"property {name} is {text!r}, expected a number above 0")
+    return int(text)
+
+
+def size(properties: Mapping[str, str], name: str, default: int) -> int:
+    """A property that is a number of bytes, plain or with a unit: ``134217728``, ``128mb``."""
+    text = properties.get(name)
+    if text is None:
+        return default
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise FormatError(f"property {name} is {text!r}, expected a size such as 128mb")
+    return max(1, int(found[1]) << _SIZE_UNITS[found[2].lower()])

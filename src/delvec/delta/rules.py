@@ -1,0 +1,108 @@
+"""How rows reach a Delta table: from its protocol, properties and column metadata to ``WriteRules``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from delvec.delta import properties
+from delvec.delta.features import (
+    APPEND_ONLY,
+    CHANGE_DATA_FEED,
+    CHECK_CONSTRAINTS,
+    DELETION_VECTORS,
+    GENERATED_COLUMNS,
+    INVARIANTS,
+    MATERIALIZED_PARTITIONS,
+    ROW_TRACKING,
+)
+from delvec.delta.properties import is_active
+from delvec.delta.schema import MAPPING_NONE
+from delvec.delta.writable import fields_of
+from delvec.errors import FormatError, UnsupportedFeatureError
+from delvec.row_delta import Constraint, WriteRules
+from delvec.schema import Field
+
+if TYPE_CHECKING:
+    from delvec.delta.snapshot import Snapshot
+
+INVARIANT = "delta.invariants"
+GENERATION = "delta.generationExpression"
+CHAR_OR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
+
+DEFAULT_FILE_SIZE = 128 << 20
+
+_LENGTH = re.compile(r"(?:var)?char\((\d+)\)", re.IGNORECASE)
+
+
+def write_rules(snapshot: Snapshot) -> WriteRules:
+    """What the table's metadata asks of a writer."""
+    protocol, found = snapshot.protocol, snapshot.properties
+    tracked = row_tracking_enabled(snapshot)
+    return WriteRules(
+        schema=snapshot.schema,
+        partition_by=snapshot.partition_columns,
+        vectors=DELETION_VECTORS in protocol.features_to_read
+        and is_active(protocol, found, DELETION_VECTORS, properties.ENABLE_VECTORS),
+        with_ids=snapshot.mapping != MAPPING_NONE,
+        store_partitions=MATERIALIZED_PARTITIONS in protocol.features_to_write,
+        append_only=is_active(protocol, found, APPEND_ONLY, properties.APPEND_ONLY_PROPERTY),
+        constraints=tuple(_constraints(snapshot)),
+        change_files=is_active(protocol, found, CHANGE_DATA_FEED, properties.ENABLE_CHANGE_FEED),
+        row_id_column=found.get(properties.ROW_ID_COLUMN) if tracked else None,
+        row_version_column=found.get(properties.ROW_VERSION_COLUMN) if tracked else None,
+        target_file_size=properties.size(found, properties.TARGET_FILE_SIZE, DEFAULT_FILE_SIZE),
+    )
+
+
+def row_tracking_enabled(snapshot: Snapshot) -> bool:
+    """Whether rows keep their ids when they move; new files get ids where it is merely supported."""
+    return is_active(snapshot.protocol, snapshot.properties, ROW_TRACKING, properties.ENABLE_ROW_TRACKING)
+
+
+def _constraints(snapshot: Snapshot) -> Iterator[Constraint]:
+    """Delta takes a condition that is NULL for violated, in CHECK and in invariants alike."""
+    features = snapshot.protocol.features_to_write
+    if CHECK_CONSTRAINTS in features:
+        for name, condition in sorted(snapshot.properties.items()):
+            if name.lower().startswith(properties.CONSTRAINT_PREFIX):
+                yield Constraint(name[len(properties.CONSTRAINT_PREFIX) :], condition)
+    for path, field in fields_of(snapshot.schema):
+        where = ".".join(path)
+        if INVARIANTS in features and INVARIANT in field.metadata:
+            yield Constraint(f"invariant of {where}", _invariant(field.metadata[INVARIANT], where))
+        if GENERATED_COLUMNS in features and GENERATION in field.metadata:
+            condition = f"({_quoted(path)} <=> ({field.metadata[GENERATION]})) IS TRUE"
+            yield Constraint(f"generated column {where}", condition)
+        if CHAR_OR_VARCHAR in field.metadata:
+            yield _length(field, path)
+
+
+def _invariant(recorded: Any, where: str) -> str:
+    """The condition in ``{"expression": {"expression": "x > 3"}}``."""
+    try:
+        condition = orjson.loads(recorded)["expression"]["expression"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        condition = None
+    if not isinstance(condition, str):
+        raise FormatError(f"{INVARIANT} of column {where} is {recorded!r}, expected an expression in JSON")
+    return condition
+
+
+def _length(field: Field, path: tuple[str, ...]) -> Constraint:
+    declared = str(field.metadata[CHAR_OR_VARCHAR])
+    found = _LENGTH.fullmatch(declared)
+    if found is None:
+        raise UnsupportedFeatureError(
+            f"column {'.'.join(path)} is declared {declared}, expected char or varchar on the outside only",
+            feature=f"nested {declared}",
+        )
+    name = _quoted(path)
+    return Constraint(f"{declared} of {'.'.join(path)}", f"{name} IS NULL OR length({name}) <= {found[1]}")
+
+
+def _quoted(path: tuple[str, ...]) -> str:
+    return ".".join(f"`{part.replace('`', '``')}`" for part in path)

@@ -1,0 +1,175 @@
+"""The values in the middle, for writers: what the engine must keep to, and what it hands back.
+
+A format's snapshot says how rows are to be written (``WriteRules``). The engine answers with a ``RowDelta``:
+which files came, which went, and which rows of the others are deleted. The format commits it, and says what
+became of it. What grows with the number of files is an Arrow table, as in `plan`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from delvec.plan import Base
+from delvec.schema import Schema
+
+ADDED_SCHEMA = pa.schema(
+    [
+        pa.field("location", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("modified_ms", pa.int64(), nullable=False),
+        pa.field("partition", pa.list_(pa.string()), nullable=False),
+    ]
+)
+"""Columns of ``RowDelta.added`` and ``change_files``: data files that are in their place already.
+
+location    absolute, percent-decoded, below the table's location
+partition   a text for each partition column, in the order of ``WriteRules.partition_by``, null where the
+            value is null: numbers in decimal, ``true`` and ``false``, dates as ``2025-01-31``, timestamps as
+            ``2025-01-31T12:00:00.000000Z`` (without the ``Z`` where they have no zone), strings and binary
+            as they are
+"""
+
+VECTORS_SCHEMA = pa.schema(
+    [
+        pa.field("file_id", pa.int64(), nullable=False),
+        pa.field("rows", pa.binary()),
+        pa.field("location", pa.string()),
+        pa.field("offset", pa.int64()),
+        pa.field("length", pa.int64()),
+        pa.field("cardinality", pa.int64(), nullable=False),
+        pa.field("deleted", pa.int64(), nullable=False),
+    ]
+)
+"""Columns of ``RowDelta.vectors``: files of the base whose deleted rows are now these.
+
+file_id       as in ``ScanPlan.files``
+rows          all rows that are deleted, old ones included, as a framed blob (`delvec.blob`); null where an
+              executor has stored it: then ``location``, ``offset`` and ``length`` say where the blob is
+cardinality   the number of all deleted rows; ``deleted``: of those that this operation deleted
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A condition that no written row may violate; null satisfies it where ``null_holds``."""
+
+    name: str
+    condition: str
+    null_holds: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRules:
+    """How rows reach a table, as its metadata asks.
+
+    schema            the table's columns; what is stored stands under ``physical_name``, with the field's id
+                      in the Parquet schema where ``with_ids``
+    partition_by      columns whose values are not in the files but in ``RowDelta.added``; they are in the
+                      files as well where ``store_partitions``
+    vectors           rows may be deleted by vectors; else their files are written again without them
+    append_only       no row may be removed
+    change_files      changes of rows must also be written as files of their own
+    row_id_column, row_version_column   where rows that move keep their lineage: the stored columns' names
+    target_file_size  bytes of a data file, about
+    """
+
+    schema: Schema
+    partition_by: tuple[str, ...]
+    vectors: bool
+    with_ids: bool = False
+    store_partitions: bool = False
+    append_only: bool = False
+    constraints: tuple[Constraint, ...] = ()
+    change_files: bool = False
+    row_id_column: str | None = None
+    row_version_column: str | None = None
+    target_file_size: int = 128 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What an operation looked at, so that a later commit can be told to matter or not.
+
+    condition   Spark SQL text; None: every row, unless ``blind``
+    blind       nothing of the table was looked at: an append
+    files       file ids of the base that were read
+    """
+
+    condition: str | None = None
+    blind: bool = False
+    files: pa.Array = field(default_factory=lambda: pa.array([], pa.int64()))
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataChange:
+    """Columns and properties after the operation; None and absent ones stay as they are.
+
+    A property whose value is None is unset.
+    """
+
+    schema: Schema | None = None
+    properties: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Txn:
+    """An idempotent writer's own count: the same or a smaller version was committed before."""
+
+    app_id: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowDelta:
+    """One operation's change of a table, all or nothing.
+
+    ``removed`` are file ids of the base that leave whole; no file is both there and in ``vectors``.
+    ``moved``: rows of ``added`` are new images of rows that this operation deleted.
+    ``lineage``: files of ``added`` hold the row ids of rows that moved, in the rules' columns.
+    """
+
+    base: Base
+    operation: str
+    parameters: Mapping[str, str]
+    read: Read
+    metrics: Mapping[str, int] = field(default_factory=dict)
+    added: pa.Table = field(default_factory=ADDED_SCHEMA.empty_table)
+    removed: pa.Array = field(default_factory=lambda: pa.array([], pa.int64()))
+    vectors: pa.Table = field(default_factory=VECTORS_SCHEMA.empty_table)
+    change_files: pa.Table = field(default_factory=ADDED_SCHEMA.empty_table)
+    metadata: MetadataChange | None = None
+    txn: Txn | None = None
+    data_change: bool = True
+    moved: bool = False
+    lineage: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The delta is version ``version`` of the table. ``metrics``: what the format counted on its own."""
+
+    version: int
+    metrics: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Another commit came first, and the delta cannot stand on top of it. Nothing was committed."""
+
+    version: int
+    operation: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The store did not say whether the delta was committed, and the log could not be read to find out."""
+
+    version: int
+    reason: str
+
+
+Outcome = Committed | Conflict | Unknown

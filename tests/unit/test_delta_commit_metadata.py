@@ -1,0 +1,603 @@
+"""Properties, features and columns: what a table may become, and what is refused by name."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from delta_log import LogWriter, add, column, metadata, protocol
+from delta_writer import (
+    LONG,
+    NUMBERS,
+    STRING,
+    added,
+    append,
+    bodies,
+    committed,
+    delete,
+    memory_location,
+    numbers,
+    put_file,
+    read_by_delta_rs,
+    read_by_duckdb,
+)
+from delvec.delta.features import Protocol
+from delvec.delta.table import DeltaTable
+from delvec.delta.upgrade import INITIAL, upgraded
+from delvec.errors import DelvecError, InvalidOperationError, UnsupportedFeatureError
+from delvec.plan import Base
+from delvec.row_delta import Conflict, Constraint, MetadataChange, Outcome, Read, RowDelta
+from delvec.schema import Array, Decimal, Field, Map, Primitive, Schema, Struct
+from delvec.storage import open_storage
+from rows import multiset, read_rows
+
+INT, SHORT, DOUBLE = Primitive("integer"), Primitive("short"), Primitive("double")
+
+
+def new_table(schema: Schema = NUMBERS, **more: Any) -> DeltaTable:
+    return DeltaTable.create(memory_location(), schema, **more)
+
+
+def set_properties(table: DeltaTable, properties: dict[str, str | None]) -> Outcome:
+    snapshot = table.snapshot()
+    change = MetadataChange(properties=properties)
+    delta = RowDelta(Base(snapshot.version), "SET TBLPROPERTIES", {}, Read(blind=True), metadata=change)
+    return table.commit(snapshot, delta)
+
+
+def set_schema(table: DeltaTable, schema: Schema) -> Outcome:
+    snapshot = table.snapshot()
+    change = MetadataChange(schema=schema)
+    delta = RowDelta(Base(snapshot.version), "ADD COLUMNS", {}, Read(blind=True), metadata=change)
+    return table.commit(snapshot, delta)
+
+
+def old_table(
+    *fields: Any,
+    properties: dict[str, str] | None = None,
+    reader: int = 3,
+    writer: int = 7,
+    features: Any = (),
+) -> DeltaTable:
+    log = LogWriter(open_storage(memory_location()))
+    log.commit(protocol(reader, writer, features), metadata(*fields, properties=properties), add("a.parquet"))
+    return DeltaTable(log.storage)
+
+
+# Properties and the features they switch on
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "feature", "reads"),
+    [
+        ("delta.enableChangeDataFeed", "true", "changeDataFeed", False),
+        ("delta.appendOnly", "true", "appendOnly", False),
+        ("delta.enableInCommitTimestamps", "true", "inCommitTimestamp", False),
+        ("delta.checkpointPolicy", "v2", "v2Checkpoint", True),
+        ("delta.enableTypeWidening", "true", "typeWidening", True),
+        ("delta.enableRowTracking", "true", "rowTracking", False),
+        ("delta.columnMapping.mode", "name", "columnMapping", True),
+        ("delta.enableMaterializePartitionColumnsFeature", "true", "materializePartitionColumns", False),
+        ("delta.feature.clustering", "supported", "clustering", False),
+    ],
+)
+def test_a_property_brings_its_feature(name: str, value: str, feature: str, *, reads: bool) -> None:
+    table = new_table()
+    assert committed(set_properties(table, {name.upper() if "feature." not in name else name: value}))
+    found = DeltaTable.open(table.location).snapshot()
+    assert feature in found.protocol.writer_features
+    assert (feature in found.protocol.reader_features) == reads
+    assert (name in found.properties) == ("feature." not in name)
+    if feature == "rowTracking":
+        assert "domainMetadata" in found.protocol.writer_features
+
+
+def test_old_versions_are_listed_as_features() -> None:
+    assert upgraded(Protocol(1, 4), ["deletionVectors"]) == Protocol(
+        3,
+        7,
+        frozenset({"deletionVectors"}),
+        frozenset(
+            {
+                "appendOnly",
+                "invariants",
+                "checkConstraints",
+                "changeDataFeed",
+                "generatedColumns",
+                "deletionVectors",
+            }
+        ),
+    )
+    mapped = upgraded(Protocol(2, 5), ["deletionVectors"])
+    assert mapped.reader_features == {"columnMapping", "deletionVectors"}
+    assert "columnMapping" in mapped.writer_features
+    assert "columnMapping" not in upgraded(Protocol(1, 5), ["deletionVectors"]).writer_features
+    assert upgraded(Protocol(2, 6), ["rowTracking"]).min_reader_version == 2
+    assert upgraded(INITIAL, ["appendOnly"]) is INITIAL
+
+
+def test_types_bring_their_features() -> None:
+    table = new_table(
+        Struct((Field("a", Array(Primitive("timestamp_ntz"))), Field("v", Primitive("variant"))))
+    )
+    assert {"timestampNtz", "variantType"} <= table.snapshot().protocol.reader_features
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("delta.enableIcebergCompatV2", "true", "property delta.enableIcebergCompatV2 cannot be set"),
+        ("delta.columnMapping.maxColumnId", "9", "cannot be set"),
+        ("delta.rowTracking.materializedRowIdColumnName", "x", "cannot be set"),
+        ("delta.appendOnly", "maybe", "is 'maybe', expected true or false"),
+        ("delta.checkpointInterval", "0", "is '0', expected a number above 0"),
+        ("delta.isolationLevel", "WriteSerializable", "expected Serializable"),
+        ("delta.logRetentionDuration", "soon", "expected an interval"),
+        ("delta.columnMapping.mode", "both", "expected none, name or id"),
+        ("delta.targetFileSize", "large", "expected a size"),
+        ("delta.compatibility.symlinkFormatManifest.enabled", "true", "no symlink manifests"),
+        ("delta.feature.icebergCompatV2", "supported", "icebergCompatV2 is not implemented"),
+        ("delta.feature.clustering", "yes", "expected 'supported'"),
+    ],
+)
+def test_properties_that_are_refused(name: str, value: str, message: str) -> None:
+    table = new_table()
+    with pytest.raises((UnsupportedFeatureError, InvalidOperationError), match=message):
+        set_properties(table, {name: value})
+    with pytest.raises((UnsupportedFeatureError, InvalidOperationError), match=message):
+        new_table(properties={name: value})
+    assert table.snapshot().version == 0
+
+
+def test_properties_are_set_and_unset() -> None:
+    table = new_table(properties={"Owner": "a", "other": "b"})
+    committed(set_properties(table, {"Owner": None, "third": "c", "delta.targetFileSize": "1mb"}))
+    found = table.snapshot()
+    assert found.properties == {
+        "delta.enableDeletionVectors": "true",
+        "other": "b",
+        "third": "c",
+        "delta.targetFileSize": "1mb",
+    }
+    assert found.rules().target_file_size == 1 << 20
+    assert [name for name in ("protocol", "add") if bodies(table.storage, 1, name)] == []
+
+
+def test_a_constraint_needs_a_table_without_rows() -> None:
+    table = new_table(properties={"delta.constraints.positive": "id > 0"})
+    assert table.snapshot().rules().constraints == (Constraint("positive", "id > 0"),)
+    assert "checkConstraints" in table.snapshot().protocol.writer_features
+    committed(append(table, numbers(1, 2)))
+    with pytest.raises(UnsupportedFeatureError, match=r"delta\.constraints\.small cannot be set"):
+        set_properties(table, {"delta.constraints.small": "id < 9"})
+    committed(set_properties(table, {"delta.constraints.positive": None}))
+    assert table.snapshot().rules().constraints == ()
+
+
+# In-commit timestamps
+
+
+def test_times_ascend_whatever_the_clock_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = new_table(properties={"delta.enableInCommitTimestamps": "true"})
+    first = bodies(table.storage, 0, "commitInfo")[0]["inCommitTimestamp"]
+    monkeypatch.setattr("delvec.delta.commit.time.time_ns", lambda: 5_000_000)
+    committed(append(table, numbers(0, 1)))
+    committed(append(table, numbers(0, 1)))
+    times = [bodies(table.storage, version, "commitInfo")[0]["inCommitTimestamp"] for version in (1, 2)]
+    assert times == [first + 1, first + 2]
+    assert "delta.inCommitTimestampEnablementVersion" not in table.snapshot().properties
+
+
+def test_times_switched_on_later() -> None:
+    table = new_table()
+    before = table.storage.head(f"_delta_log/{0:020d}.json").modified.timestamp() * 1000
+    committed(set_properties(table, {"delta.enableInCommitTimestamps": "true"}))
+    stated = bodies(table.storage, 1, "commitInfo")[0]["inCommitTimestamp"]
+    found = table.snapshot().properties
+    assert stated > before
+    assert found["delta.inCommitTimestampEnablementVersion"] == "1"
+    assert found["delta.inCommitTimestampEnablementTimestamp"] == str(stated)
+    committed(append(table, numbers(0, 1)))
+    assert table.committed_at(2) is not None
+    committed(set_properties(table, {"delta.enableInCommitTimestamps": "false"}))
+    assert "delta.inCommitTimestampEnablementVersion" not in table.snapshot().properties
+
+
+# Row tracking
+
+
+def test_rows_get_ids_above_those_given_out() -> None:
+    table = new_table(properties={"delta.enableRowTracking": "true"})
+    rules = table.snapshot().rules()
+    assert rules.row_id_column is not None
+    assert rules.row_id_column.startswith("_row-id-col-")
+    committed(append(table, numbers(0, 10), numbers(10, 15)))
+    committed(delete(table, {0: [1]}))
+    old = table.snapshot()
+    committed(append(table, numbers(20, 23)))
+    late = RowDelta(
+        Base(2), "WRITE", {}, Read(blind=True), added=added([put_file(table.storage, numbers(30, 37))])
+    )
+    assert committed(table.commit(old, late)).version == 4
+    adds = [body for version in (1, 3, 4) for body in bodies(table.storage, version, "add")]
+    assert [body["baseRowId"] for body in adds] == [0, 10, 15, 18]
+    assert [body["defaultRowCommitVersion"] for body in adds] == [1, 1, 3, 4]
+    (again,), (remove,) = bodies(table.storage, 2, "add"), bodies(table.storage, 2, "remove")
+    assert (again["baseRowId"], again["defaultRowCommitVersion"]) in ((0, 1), (10, 1))
+    assert (remove["baseRowId"], remove["defaultRowCommitVersion"]) == (again["baseRowId"], 1)
+    assert bodies(table.storage, 2, "domainMetadata") == []
+    assert json.loads(table.snapshot().domains["delta.rowTracking"].configuration) == {
+        "rowIdHighWaterMark": 24
+    }
+    assert bodies(table.storage, 1, "commitInfo")[0]["tags"] == {"delta.rowTracking.preserved": "true"}
+
+
+def test_row_tracking_on_a_table_whose_rows_have_no_ids_is_refused() -> None:
+    table = new_table()
+    committed(append(table, numbers(0, 1)))
+    with pytest.raises(UnsupportedFeatureError, match=r"rows have no ids \(1 files\)"):
+        set_properties(table, {"delta.enableRowTracking": "true"})
+    with pytest.raises(InvalidOperationError, match="both true"):
+        set_properties(new_table(), {"delta.enableRowTracking": "true", "delta.rowTrackingSuspended": "true"})
+
+
+def test_suspended_row_tracking_gives_no_ids() -> None:
+    table = new_table(
+        properties={"delta.feature.rowTracking": "supported", "delta.rowTrackingSuspended": "true"}
+    )
+    committed(append(table, numbers(0, 1)))
+    assert "baseRowId" not in bodies(table.storage, 1, "add")[0]
+
+
+# Schemas
+
+
+@pytest.mark.parametrize(
+    ("schema", "partition_by", "message"),
+    [
+        (Struct(()), (), "no column"),
+        (Struct((Field("a", LONG), Field("A", LONG))), (), "'A' is there twice"),
+        (Struct((Field("a b", LONG),)), (), "one of the characters"),
+        (Struct((Field("s", Struct((Field("x=y", LONG),))),)), (), r"column 's\.x=y'"),
+        (Struct((Field("a", Array(Struct((Field("b", LONG), Field("B", LONG))))),)), (), r"a\.element\.B"),
+        (Struct((Field("", LONG),)), (), "empty name"),
+        (Struct((Field("a", Primitive("void")),)), (), "type void"),
+        (NUMBERS, ("nope",), "'nope' is not in the schema, expected one of id, name"),
+        (NUMBERS, ("id", "name"), r"all columns \(id, name\) are partition columns"),
+        (NUMBERS, ("id", "id"), "named twice"),
+        (Struct((Field("a", LONG), Field("m", Map(LONG, LONG)))), ("m",), "expected a primitive type"),
+    ],
+)
+def test_schemas_that_are_refused(schema: Schema, partition_by: tuple[str, ...], message: str) -> None:
+    location = memory_location()
+    with pytest.raises(InvalidOperationError, match=message):
+        DeltaTable.create(location, schema, partition_by=partition_by)
+    assert open_storage(location).list() == []
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_column_mapping_on_a_new_table(tmp_path: Any, mode: str) -> None:
+    inner = Struct((Field("x y", LONG),))
+    schema = Struct((Field("a b", LONG), Field("s", inner), Field("p", STRING)))
+    table = DeltaTable.create(
+        str(tmp_path), schema, partition_by=["p"], properties={"delta.columnMapping.mode": mode}
+    )
+    rules = table.snapshot().rules()
+    a, s, p = rules.schema
+    assert rules.with_ids
+    assert isinstance(s.type, Struct)
+    assert [a.field_id, s.field_id, s.type.fields[0].field_id, p.field_id] == [1, 2, 3, 4]
+    assert table.snapshot().properties["delta.columnMapping.maxColumnId"] == "4"
+
+    def stored(field: Field, kind: pa.DataType) -> pa.Field:
+        return pa.field(field.physical_name, kind, metadata={"PARQUET:field_id": str(field.field_id)})
+
+    rows = pa.Table.from_arrays(
+        [pa.array([1, 2], pa.int64()), pa.array([{s.type.fields[0].physical_name: 5}] * 2)],
+        schema=pa.schema(
+            [stored(a, pa.int64()), stored(s, pa.struct([stored(s.type.fields[0], pa.int64())]))]
+        ),
+    )
+    file = put_file(table.storage, rows, partition=["q"])
+    committed(
+        table.commit(table.snapshot(), RowDelta(Base(0), "WRITE", {}, Read(blind=True), added=added([file])))
+    )
+    expected = multiset([{"a b": i, "s": {"x y": 5}, "p": "q"} for i in (1, 2)])
+    assert multiset(read_rows(table.snapshot().plan(), table.storage)) == expected
+    assert bodies(table.storage, 1, "add")[0]["partitionValues"] == {p.physical_name: "q"}
+    # DuckDB 1.5 finds no partition values under physical names.
+    assert multiset(read_by_delta_rs(tmp_path)) == expected
+
+
+def test_column_mapping_switched_on_keeps_the_names_in_files() -> None:
+    table = new_table()
+    committed(append(table, numbers(0, 3)))
+    committed(set_properties(table, {"delta.columnMapping.mode": "name"}))
+    found = table.snapshot()
+    assert [(f.physical_name, f.field_id) for f in found.schema] == [("id", 1), ("name", 2)]
+    for mode in ("id", "none", None):
+        with pytest.raises(UnsupportedFeatureError, match=r"columnMapping\.mode goes from name to"):
+            set_properties(table, {"delta.columnMapping.mode": mode})
+
+
+def test_columns_are_added_nested_ones_too() -> None:
+    inner = Struct((Field("x", LONG),))
+    table = new_table(Struct((Field("id", LONG), Field("s", inner), Field("l", Array(inner)))))
+    wider = Struct((Field("x", LONG), Field("y", STRING)))
+    after = Struct((Field("id", LONG), Field("s", wider), Field("l", Array(wider)), Field("n", INT)))
+    committed(set_schema(table, after))
+    assert table.snapshot().schema == after
+
+
+def test_added_columns_get_ids_and_names_before_they_are_committed() -> None:
+    table = new_table(properties={"delta.columnMapping.mode": "name"})
+    snapshot = table.snapshot()
+    wanted = Struct((*NUMBERS.fields, Field("n", INT)))
+    rules = snapshot.rules(MetadataChange(schema=wanted))
+    new = rules.schema.fields[-1]
+    assert new.field_id == 3
+    assert new.physical_name.startswith("col-")
+    committed(set_schema(table, rules.schema))
+    after = table.snapshot()
+    assert after.schema == rules.schema
+    assert after.properties["delta.columnMapping.maxColumnId"] == "3"
+    assert after.schema.fields[0] == snapshot.schema.fields[0]
+
+
+def test_an_id_of_a_dropped_column_is_refused() -> None:
+    def marks(number: int) -> dict[str, Any]:
+        return {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": f"col-{number}"}
+
+    table = old_table(
+        column("id", "long", metadata=marks(1)),
+        properties={"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "9"},
+        features=("columnMapping",),
+    )
+    old = table.snapshot().schema
+    with pytest.raises(InvalidOperationError, match=r"columnMapping\.id 5, expected one above 9"):
+        set_schema(table, Struct((*old.fields, Field("n", INT, metadata=marks(5)))))
+    assert (
+        table.snapshot()
+        .rules(MetadataChange(schema=Struct((*old.fields, Field("n", INT)))))
+        .schema.fields[1]
+        .field_id
+        == 10
+    )
+
+
+def test_rows_may_come_with_the_column_they_need() -> None:
+    table = new_table()
+    wider = Struct((*NUMBERS.fields, Field("n", LONG)))
+    rows = numbers(0, 3).append_column("n", pa.array([7, 8, 9], pa.int64()))
+    committed(append(table, rows, metadata=MetadataChange(schema=wider)))
+    (body,) = bodies(table.storage, 1, "add")
+    assert json.loads(body["stats"])["maxValues"]["n"] == 9
+    assert table.snapshot().schema == wider
+
+
+def test_marks_of_another_table_are_left_behind() -> None:
+    marks = {"delta.columnMapping.id": 7, "delta.columnMapping.physicalName": "col-7", "comment": "hello"}
+    field = Field("id", LONG, field_id=7, physical_name="col-7", metadata=marks)
+    (found,) = new_table(Struct((field,))).snapshot().schema
+    assert (found.field_id, found.physical_name, found.metadata) == (None, "id", {"comment": "hello"})
+
+
+@pytest.mark.parametrize("key", ["CURRENT_DEFAULT", "delta.identity.start", "delta.generationExpression"])
+def test_columns_that_no_new_table_may_have(key: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match=f"column id has {key}"):
+        new_table(Struct((Field("id", LONG, metadata={key: "1"}),)))
+
+
+def test_an_id_of_another_column_is_refused() -> None:
+    table = new_table(properties={"delta.columnMapping.mode": "name"})
+    marks = {"delta.columnMapping.id": 2, "delta.columnMapping.physicalName": "x"}
+    with pytest.raises(InvalidOperationError, match="expected one above 2, used once"):
+        set_schema(table, Struct((*table.snapshot().schema.fields, Field("n", INT, metadata=marks))))
+
+
+@pytest.mark.parametrize(
+    ("after", "error", "message"),
+    [
+        ((Field("id", INT),), InvalidOperationError, "column n is missing"),
+        (
+            (Field("id", INT), Field("n", STRING)),
+            InvalidOperationError,
+            "n is of type string, expected short",
+        ),
+        ((Field("id", LONG), Field("n", SHORT)), UnsupportedFeatureError, "does not widen types"),
+        (
+            (Field("id", INT), Field("n", SHORT), Field("z", INT, nullable=False)),
+            InvalidOperationError,
+            "NOT NULL",
+        ),
+        ((Field("id", INT, nullable=False), Field("n", SHORT)), InvalidOperationError, "becomes NOT NULL"),
+        ((Field("id", INT), Field("n", SHORT), Field("N", SHORT)), InvalidOperationError, "there twice"),
+    ],
+)
+def test_changes_of_columns_that_are_refused(
+    after: tuple[Field, ...], error: type[DelvecError], message: str
+) -> None:
+    table = new_table(Struct((Field("id", INT), Field("n", SHORT))))
+    with pytest.raises(error, match=message):
+        set_schema(table, Struct(after))
+    assert table.snapshot().version == 0
+
+
+def test_types_widen_where_the_table_allows(tmp_path: Any) -> None:
+    before = Struct((Field("n", SHORT), Field("l", Map(STRING, Array(Decimal(6, 2))))))
+    table = DeltaTable.create(str(tmp_path), before, properties={"delta.enableTypeWidening": "true"})
+    rows = pa.table(
+        {
+            "n": pa.array([1, 2], pa.int16()),
+            "l": pa.array([[("a", [1])]] * 2, pa.map_(pa.string(), pa.list_(pa.decimal128(6, 2)))),
+        }
+    )
+    committed(append(table, rows))
+    committed(set_schema(table, Struct((Field("n", INT), Field("l", Map(STRING, Array(Decimal(10, 4))))))))
+    committed(set_schema(table, Struct((Field("n", LONG), Field("l", Map(STRING, Array(Decimal(10, 4))))))))
+    found = table.snapshot().schema
+    n, nested = found.fields
+    assert n.widened_from == (SHORT, INT)
+    assert n.metadata["delta.typeChanges"] == [
+        {"fromType": "short", "toType": "integer"},
+        {"fromType": "integer", "toType": "long"},
+    ]
+    assert nested.metadata["delta.typeChanges"] == [
+        {"fromType": "decimal(6,2)", "toType": "decimal(10,4)", "fieldPath": "value.element"}
+    ]
+    assert [row["n"] for row in read_by_duckdb(tmp_path)] == [1, 2]
+
+
+# What is refused by name
+
+
+@pytest.mark.parametrize(
+    "feature",
+    ["icebergCompatV1", "icebergCompatV2", "icebergWriterCompatV1", "coordinatedCommits-preview", "someday"],
+)
+def test_writer_features_that_are_refused(feature: str) -> None:
+    log = LogWriter(open_storage(memory_location()))
+    body = protocol()
+    body["protocol"]["writerFeatures"] += [feature]
+    log.commit(body, metadata())
+    table = DeltaTable(log.storage)
+    with pytest.raises(UnsupportedFeatureError, match=f"writer feature {feature}") as caught:
+        table.snapshot().rules()
+    assert caught.value.feature == feature
+    with pytest.raises(UnsupportedFeatureError, match=feature):
+        append(table, numbers(0, 1))
+    with pytest.raises(UnsupportedFeatureError, match=feature):
+        set_properties(table, {"a": "b"})
+
+
+def test_a_writer_version_out_of_range() -> None:
+    log = LogWriter(open_storage(memory_location()))
+    log.commit({"protocol": {"minReaderVersion": 1, "minWriterVersion": 8}}, metadata())
+    with pytest.raises(UnsupportedFeatureError, match="writer version 8, expected 1 to 7"):
+        DeltaTable(log.storage).snapshot().rules()
+
+
+def test_symlink_manifests() -> None:
+    name = "delta.compatibility.symlinkFormatManifest.enabled"
+    table = old_table(properties={name: "true"}, features=("deletionVectors",))
+    with pytest.raises(UnsupportedFeatureError, match="symlink manifests"):
+        table.snapshot().rules()
+    with pytest.raises(UnsupportedFeatureError, match="symlink manifests"):
+        append(table, numbers(0, 1))
+    committed(set_properties(table, {name: None}))
+    committed(append(table, numbers(0, 1).select(["id"])))
+
+
+@pytest.mark.parametrize(
+    ("marks", "writer", "message"),
+    [
+        ({"delta.identity.start": 1}, 6, "column id is an identity column"),
+        ({"CURRENT_DEFAULT": "1"}, 7, "column id has a default"),
+    ],
+)
+def test_columns_whose_values_writers_make_up(marks: dict[str, Any], writer: int, message: str) -> None:
+    log = LogWriter(open_storage(memory_location()))
+    versions: dict[str, Any] = {"minReaderVersion": 1, "minWriterVersion": writer}
+    if writer == 7:
+        versions["writerFeatures"] = ["allowColumnDefaults"]
+    log.commit({"protocol": versions}, metadata(column("id", "long", metadata=marks)))
+    snapshot = DeltaTable(log.storage).snapshot()
+    with pytest.raises(UnsupportedFeatureError, match=message):
+        snapshot.rules()
+    assert snapshot.rules(new_rows=False).vectors is False
+
+
+def test_old_writer_versions_imply_features_that_need_not_be_used() -> None:
+    table = old_table(reader=2, writer=6)
+    rules = table.snapshot().rules()
+    assert (rules.vectors, rules.constraints, rules.change_files) == (False, (), False)
+
+
+def test_properties_count_only_with_their_feature() -> None:
+    on = {
+        "delta.enableDeletionVectors": "true",
+        "delta.appendOnly": "true",
+        "delta.enableChangeDataFeed": "true",
+        "delta.constraints.c": "id > 0",
+        "delta.enableRowTracking": "true",
+        "delta.rowTracking.materializedRowIdColumnName": "r",
+    }
+    rules = old_table(properties=on, features=("timestampNtz",)).snapshot().rules()
+    assert (rules.vectors, rules.append_only, rules.change_files) == (False, False, False)
+    assert rules.constraints == ()
+    assert rules.row_id_column is None
+    features = ("deletionVectors", "appendOnly", "changeDataFeed", "checkConstraints", "rowTracking")
+    log = LogWriter(open_storage(memory_location()))
+    body = protocol()
+    body["protocol"]["writerFeatures"] = list(features)
+    log.commit(body, metadata(properties=on))
+    rules = DeltaTable(log.storage).snapshot().rules()
+    assert rules.vectors
+    assert rules.append_only
+    assert rules.change_files
+    assert rules.constraints == (Constraint("c", "id > 0"),)
+    assert rules.row_id_column == "r"
+
+
+def test_vectors_need_the_feature_of_readers_too() -> None:
+    log = LogWriter(open_storage(memory_location()))
+    body = protocol(features=())
+    body["protocol"]["writerFeatures"] = ["deletionVectors"]
+    log.commit(body, metadata(properties={"delta.enableDeletionVectors": "true"}))
+    assert not DeltaTable(log.storage).snapshot().rules().vectors
+
+
+def test_constraints_of_columns() -> None:
+    found = old_table(
+        column("a", "long", metadata={"delta.invariants": '{"expression":{"expression":"a > 3"}}'}),
+        column("g", "long", metadata={"delta.generationExpression": "a + 1"}),
+        column("v", "string", metadata={"__CHAR_VARCHAR_TYPE_STRING": "varchar(5)"}),
+        reader=1,
+        writer=4,
+    )
+    assert [c.condition for c in found.snapshot().rules().constraints] == [
+        "a > 3",
+        "(`g` <=> (a + 1)) IS TRUE",
+        "`v` IS NULL OR length(`v`) <= 5",
+    ]
+    assert not any(c.null_holds for c in found.snapshot().rules().constraints)
+
+
+def test_nested_lengths_are_refused() -> None:
+    marks = {"__CHAR_VARCHAR_TYPE_STRING": "array<varchar(5)>"}
+    kind = {"type": "array", "elementType": "string", "containsNull": True}
+    with pytest.raises(UnsupportedFeatureError, match="declared array<varchar"):
+        old_table(column("v", kind, metadata=marks)).snapshot().rules()
+
+
+def test_an_upgrade_that_lost_a_race_is_made_anew() -> None:
+    table = new_table()
+    old = table.snapshot()
+    committed(append(table, numbers(0, 4)))
+    change = MetadataChange(properties={"delta.enableInCommitTimestamps": "true"})
+    outcome = table.commit(old, RowDelta(Base(0), "SET TBLPROPERTIES", {}, Read(blind=True), metadata=change))
+    assert committed(outcome).version == 2
+    assert table.snapshot().properties["delta.inCommitTimestampEnablementVersion"] == "2"
+    second = table.commit(old, RowDelta(Base(0), "SET TBLPROPERTIES", {}, Read(blind=True), metadata=change))
+    assert isinstance(second, Conflict)
+
+
+def test_readers_know_a_table_with_everything_on(tmp_path: Any) -> None:
+    on = {
+        "delta.enableChangeDataFeed": "true",
+        "delta.enableInCommitTimestamps": "true",
+        "delta.enableRowTracking": "true",
+        "delta.checkpointPolicy": "v2",
+        "delta.checkpointInterval": "2",
+    }
+    table = DeltaTable.create(str(tmp_path), NUMBERS, properties=on)
+    for i in range(4):
+        committed(append(table, numbers(i * 5, i * 5 + 5)))
+    committed(delete(table, {0: [1]}))
+    expected = multiset(read_rows(table.snapshot().plan(), table.storage))
+    assert sum(expected.values()) == 19
+    assert multiset(read_by_duckdb(tmp_path)) == expected
+    assert multiset(read_by_delta_rs(tmp_path)) == expected
