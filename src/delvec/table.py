@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -12,9 +12,19 @@ from pyspark.sql.types import StructType
 from delvec import detect, formats
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.plan import ScanPlan
+from delvec.row_delta import Txn
+from delvec.schema import Schema
+from delvec.spark import append
+from delvec.spark.append import STATIC
+from delvec.spark.assignments import Assignments
+from delvec.spark.delete import delete
+from delvec.spark.merge import Merge, merge
+from delvec.spark.merge_builder import MergeBuilder
 from delvec.spark.scan import scan
 from delvec.spark.session import session_facts, session_storage_options
-from delvec.spark.types import logical
+from delvec.spark.target import OperationResult, Target, translated
+from delvec.spark.types import as_nullable, from_spark, logical, quoted
+from delvec.spark.update import update
 
 _FILE_COLUMNS = ["location", "size", "record_count", "partition"]
 _registered: dict[str, Table] = {}
@@ -46,6 +56,36 @@ class Table:
             raise UnsupportedFeatureError("relocated tables cannot be opened yet", feature="relocate")
         table = detect.open_table(location, session_storage_options(spark, storage_options))
         table.snapshot()
+        return cls(spark, table)
+
+    @classmethod
+    def create(  # noqa: PLR0917 - the names are fixed, so are their places
+        cls,
+        spark: SparkSession,
+        location: str,
+        df_or_schema: DataFrame | StructType | str,
+        format: str = "delta",  # noqa: A002 - the name is fixed
+        format_version: int | None = None,
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        catalog: object | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Table:
+        """A new table, with the rows of a DataFrame or without any (a schema, or its DDL text).
+
+        Refused where a table is. Deletion vectors are on unless ``properties`` say otherwise.
+        """
+        if catalog is not None:
+            raise UnsupportedFeatureError("tables in a catalog cannot be created yet", feature="catalog")
+        if format_version is not None:
+            raise InvalidOperationError(f"format_version is {format_version}, expected none for {format}")
+        table = detect.new_table(location, format, session_storage_options(spark, storage_options))
+        frame = df_or_schema if isinstance(df_or_schema, DataFrame) else None
+        schema = _schema(spark, df_or_schema)
+        by = [partition_by] if isinstance(partition_by, str) else list(partition_by)
+        draft = table.draft(schema, partition_by=by, properties=properties)
+        target = Target(spark, table, draft, draft.rules())
+        _run(lambda: append.create(target, frame))
         return cls(spark, table)
 
     @property
@@ -90,6 +130,63 @@ class Table:
             frame = _filtered(frame, where, problem)
         return frame if chosen is None else frame.select(*chosen)
 
+    def append(
+        self,
+        df: DataFrame,
+        merge_schema: bool = False,  # noqa: FBT001, FBT002 - the name is fixed, so is its place
+        app_id: str | None = None,
+        app_version: int | None = None,
+    ) -> OperationResult:
+        """Add the rows of ``df``, its columns by their names.
+
+        ``merge_schema`` adds columns that the table lacks. ``app_id`` and ``app_version`` make a writer
+        idempotent: a version that it has written before, or a smaller one, changes nothing.
+        """
+        if (app_id is None) != (app_version is None):
+            raise InvalidOperationError(
+                f"app_id is {app_id!r} and app_version {app_version!r}, expected both or none"
+            )
+        txn = None if app_id is None or app_version is None else Txn(app_id, app_version)
+        return self._change(lambda target: append.append(target, df, merge_schema=merge_schema, txn=txn))
+
+    def overwrite(
+        self, df: DataFrame, where: str | Column | None = None, partitions: str = STATIC
+    ) -> OperationResult:
+        """Put the rows of ``df`` in the place of all rows, of those for which ``where`` is true, or
+        (``partitions="dynamic"``) of those in the partitions that ``df`` has rows for.
+
+        A new row outside of ``where`` is refused.
+        """
+        return self._change(lambda target: append.overwrite(target, df, where=where, partitions=partitions))
+
+    def delete(self, where: str | Column | None = None) -> OperationResult:
+        """Remove the rows for which ``where`` is true; all rows without it."""
+        return self._change(lambda target: delete(target, where), new_rows=False)
+
+    def update(
+        self,
+        set: Assignments,  # noqa: A002 - the word of SQL
+        where: str | Column | None = None,
+    ) -> OperationResult:
+        """Give columns new values in the rows for which ``where`` is true; in all rows without it."""
+        return self._change(lambda target: update(target, set, where))
+
+    def merge(
+        self,
+        source_df: DataFrame,
+        on: str | Column,
+        source_alias: str = "source",
+        target_alias: str = "target",
+        merge_schema: bool = False,  # noqa: FBT001, FBT002
+    ) -> MergeBuilder:
+        """Change the table by the rows of ``source_df``: add clauses to what this gives, then execute it."""
+        asked = Merge(source_df, on, source_alias, target_alias, (), merge_schema)
+        return MergeBuilder(asked, lambda full: self._change(lambda target: merge(target, full)))
+
+    def set_properties(self, properties: Mapping[str, str | None]) -> OperationResult:
+        """Set properties of the table; None unsets one."""
+        return self._change(lambda target: append.set_properties(target, properties), new_rows=False)
+
     def files(self) -> DataFrame:
         """The live data files: where, size, rows, deleted rows, partition values."""
         plan = self._table.snapshot().plan(time_zone=session_facts(self._spark).time_zone)
@@ -109,6 +206,10 @@ class Table:
             raise InvalidOperationError(f"name is {name!r}, expected letters, digits and _")
         _registered[name.lower()] = self
 
+    def _change(self, verb: Callable[[Target], OperationResult], *, new_rows: bool = True) -> OperationResult:
+        target = Target.of(self._spark, self._table, new_rows=new_rows)
+        return _run(lambda: verb(target))
+
     def _plan(
         self, snapshot: formats.Snapshot, where: str | None
     ) -> tuple[ScanPlan, InvalidOperationError | None]:
@@ -124,6 +225,32 @@ class Table:
             return plan(where), None
         except InvalidOperationError as error:
             return plan(None), error
+
+
+def _run(verb: Callable[[], OperationResult]) -> OperationResult:
+    try:
+        return verb()
+    except PySparkException as error:
+        ours = translated(error)
+        if ours is error:
+            raise
+        raise ours from None
+
+
+def _schema(spark: SparkSession, given: DataFrame | StructType | str) -> Schema:
+    if isinstance(given, StructType):
+        return from_spark(given)
+    if isinstance(given, str):
+        try:
+            return from_spark(spark.createDataFrame([], given).schema)
+        except PySparkException as error:
+            raise InvalidOperationError(f"schema {given!r} is not usable: {error}") from None
+    if isinstance(given, DataFrame):
+        # That these rows have no null says nothing of later ones.
+        return as_nullable(from_spark(given.schema))
+    raise InvalidOperationError(
+        f"rows or schema are {type(given).__name__}, expected a DataFrame or a schema"
+    )
 
 
 def _filtered(frame: DataFrame, where: str | Column, problem: InvalidOperationError | None) -> DataFrame:
@@ -144,4 +271,4 @@ def _chosen(columns: Sequence[str], snapshot: formats.Snapshot, spark: SparkSess
         if len(snapshot.schema.find(name, case_sensitive=case_sensitive)) != 1:
             known = ", ".join(field.name for field in snapshot.schema)
             raise InvalidOperationError(f"unknown column {name!r} in columns, expected some of {known}")
-    return ["`" + name.replace("`", "``") + "`" for name in columns]
+    return [quoted(name) for name in columns]

@@ -60,7 +60,7 @@ def read_parquet(
     _verify_visible(locations)
     reader = spark.read.schema(schema).options(**_OPTIONS)
     if by_folder_names:
-        reader = reader.option("basePath", _hadoop_path(stored.storage.root))
+        reader = reader.option("basePath", hadoop_path(stored.storage.root))
     else:
         reader = reader.option("recursiveFileLookup", "true")
     paths = [spark_path(location) for location in locations]
@@ -108,10 +108,10 @@ def _quoted(text: str) -> str:
 
 def spark_path(place: str) -> str:
     """The location as Spark takes it, where nothing in it is to read as a pattern."""
-    return _GLOB.sub(r"\\\1", _hadoop_path(place))
+    return _GLOB.sub(r"\\\1", hadoop_path(place))
 
 
-def _hadoop_path(place: str) -> str:
+def hadoop_path(place: str) -> str:
     """The location by Hadoop's name for its store: a bare path would be in the session's default store."""
     if place.startswith("s3://"):
         return "s3a://" + place.removeprefix("s3://")
@@ -124,6 +124,14 @@ def file_path(place: str) -> str:
         return "file:" + location.encode(place)
     scheme, _, rest = place.partition("://")
     return f"{'s3a' if scheme == 's3' else scheme}://{location.encode(rest)}"
+
+
+def location_of(path: str) -> str:
+    """The inverse of ``file_path``."""
+    if path.startswith("file:"):
+        return location.decode(path.removeprefix("file:"))
+    scheme, _, rest = path.partition("://")
+    return f"{'s3' if scheme == 's3a' else scheme}://{location.decode(rest)}"
 
 
 def _folders(root: str, locations: Sequence[str]) -> list[str]:

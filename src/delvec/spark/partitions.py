@@ -17,10 +17,12 @@ import pyarrow as pa
 
 from delvec.chunked import Mask, Rows
 from delvec.plan import ScanPlan
+from delvec.row_delta import WriteRules
 from delvec.schema import DataType, Decimal, Field, Primitive
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
+_TO_ESCAPE = re.compile("[\x00-\x1f\x7f\"#%'*/:=?\\\\{\\[\\]^]")
 _INTEGER = re.compile("-?[0-9]+")
 _DOUBLE = re.compile(r"-?([0-9]+(\.[0-9]+)?([Ee][+-]?[0-9]+)?|Infinity)|NaN")
 _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
@@ -48,6 +50,40 @@ def in_folder_names(plan: ScanPlan, constants: tuple[Field, ...]) -> Mask:
     return np.array(right, dtype=bool)[back.reshape(-1)]
 
 
+def same_partitions(plan: ScanPlan, rules: WriteRules, written: pa.ChunkedArray) -> Rows:
+    """The plan's files, by row, in a partition of the ``written`` ones, given as in ``RowDelta``."""
+    types = {field.name: field.type for field in rules.schema}
+    kinds = [types[name] for name in rules.partition_by]
+    wanted = {
+        tuple(
+            None if text is None else _comparable(_stated(text, kind))
+            for text, kind in zip(texts, kinds, strict=True)
+        )
+        for texts in written.unique().to_pylist()
+    }
+    values = plan.files.column("partition").to_pylist()
+    found = [tuple(_comparable(row[name]) for name in rules.partition_by) in wanted for row in values]
+    return np.flatnonzero(found)
+
+
+def _stated(text: str, data_type: DataType) -> Any:
+    """The value that a text of ``RowDelta.added`` states."""
+    match data_type:
+        case Primitive("string"):
+            return text
+        case Primitive("timestamp"):
+            return dt.datetime.fromisoformat(text)
+        case Primitive("float" | "double"):
+            return float(text)
+        case Decimal():
+            return decimal.Decimal(text)
+    return _parsed(text, data_type)
+
+
+def _comparable(value: Any) -> Any:
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value
+
+
 def _folders(plan: ScanPlan) -> pa.DictionaryArray:
     root = plan.location if plan.location.endswith("/") else plan.location + "/"
     places = plan.files.column("location").to_pylist()
@@ -67,7 +103,7 @@ def _says(folder: str, constants: tuple[Field, ...], values: dict[str, Any]) -> 
         return False
     for part, field in zip(parts, constants, strict=True):
         name, equals, text = part.partition("=")
-        if not equals or _unescaped(name) != field.physical_name:
+        if not equals or unescaped(name) != field.physical_name:
             return False
         try:
             value = None if text == _NULL else _parsed(text, field.type)
@@ -88,7 +124,7 @@ def _parsed(text: str, data_type: DataType) -> Any:
     """What Spark reads the text as; a ValueError where that is not beyond doubt."""
     match data_type:
         case Primitive("string"):
-            return _unescaped(text)
+            return unescaped(text)
         case Primitive("byte" | "short" | "integer" | "long"):
             return int(_checked(text, _INTEGER))
         case Primitive("double"):
@@ -110,7 +146,7 @@ def _parsed(text: str, data_type: DataType) -> Any:
 
 
 def _moment(text: str) -> dt.datetime:
-    return dt.datetime.fromisoformat(_checked(_unescaped(text), _TIMESTAMP))
+    return dt.datetime.fromisoformat(_checked(unescaped(text), _TIMESTAMP))
 
 
 def _checked(text: str, pattern: re.Pattern[str]) -> str:
@@ -119,6 +155,11 @@ def _checked(text: str, pattern: re.Pattern[str]) -> str:
     return text
 
 
-def _unescaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """The text as Spark writes it into a folder's name."""
+    return _TO_ESCAPE.sub(lambda found: f"%{ord(found[0]):02X}", text)
+
+
+def unescaped(text: str) -> str:
     """The text as Spark decodes it: each escape is a character, never a byte of one."""
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)

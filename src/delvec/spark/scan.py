@@ -28,7 +28,7 @@ from delvec.spark import distributed
 from delvec.spark.files import METADATA, StoredFiles, file_path, read_parquet, verify_sizes
 from delvec.spark.footers import schemas_by_id
 from delvec.spark.partitions import in_folder_names
-from delvec.spark.types import logical, spark_type
+from delvec.spark.types import logical, quoted, spark_type
 from delvec.spark.vectors import CHUNK_BITS, VectorFiles, chunk_estimate, load_chunks
 from delvec.storage import Storage
 
@@ -44,20 +44,46 @@ _LARGEST_SIZE = 1 << (63 - _SIZE_CHUNK_BITS)
 _MOST_ROWS = 1 << (_SIZE_CHUNK_BITS + CHUNK_BITS)
 
 _KEY, _WORDS, _PATH, _NUMBER, _VALUES = "key", "words", "path", "number", "values"
+_FILE, _ROW = "file", "row"
 _BY_SIZE, _BY_PATH = "size", "path"
 
 # Files of equal size are read by several scans, at most so many, each of at least so many bytes.
 _NO_LAYER, _MOST_LAYERS, _LAYER_BYTES = -1, 16, 32 << 20
 
 
-def scan(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFrame:
-    """The live rows of the plan's files, under the table's columns. The plan's condition is not applied."""
+def scan(spark: SparkSession, plan: ScanPlan, storage: Storage, *, located: bool = False) -> DataFrame:
+    """The live rows of the plan's files, under the table's columns. The plan's condition is not applied.
+
+    ``located``: two columns follow that say where each row is, named by ``place_columns``.
+    """
     found: DataFrame | None = None
     stored = StoredFiles(storage)
     for group in _groups(plan, storage):
-        part = _GroupScan(spark, stored, plan, group).frame()
+        part = _GroupScan(spark, stored, plan, group).frame(located=located)
         found = part if found is None else found.union(part)
-    return spark.createDataFrame([], logical(plan.schema)) if found is None else found
+    if found is not None:
+        return found
+    schema = logical(plan.schema)
+    if located:
+        path, row = place_columns(plan.schema)
+        schema = schema.add(path, StringType()).add(row, LongType())
+    return spark.createDataFrame([], schema)
+
+
+def place_columns(schema: Schema) -> tuple[str, str]:
+    """The names of a located scan's two columns: the file's path as Spark shows it (`files.file_path`), and
+    the row's position in the file.
+    """
+    prefix = own_prefix(schema)
+    return prefix + _FILE, prefix + _ROW
+
+
+def own_prefix(schema: Schema) -> str:
+    """What no column's name begins with, as users or files have it."""
+    prefix, taken = "__delvec_", [name.lower() for f in schema for name in (f.name, f.physical_name)]
+    while any(other.startswith(prefix) for other in taken):
+        prefix += "_"
+    return prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +165,7 @@ class _GroupScan:
     plan: ScanPlan
     group: _Group
 
-    def frame(self) -> DataFrame:
+    def frame(self, *, located: bool) -> DataFrame:
         group = self.group
         frame = self._read()
         by_path = bool(group.constants) and not group.values_in_folders
@@ -154,16 +180,15 @@ class _GroupScan:
             else _logical(frame, constants.get(field.name, field))
             for field in group.schema
         ]
-        return frame.select(
-            *(column.alias(field.name) for column, field in zip(columns, group.schema, strict=True))
-        )
+        named = [column.alias(field.name) for column, field in zip(columns, group.schema, strict=True)]
+        if located:
+            metadata, (path, row) = frame.metadataColumn(METADATA), place_columns(self.plan.schema)
+            named += [metadata["file_path"].alias(path), metadata["row_index"].alias(row)]
+        return frame.select(*named)
 
     def _own(self, name: str) -> str:
         """The name of a column that only this scan sees: no column of the files has it."""
-        prefix, taken = "__delvec_", [field.physical_name.lower() for field in self.plan.schema]
-        while any(other.startswith(prefix) for other in taken):
-            prefix += "_"
-        return prefix + name
+        return own_prefix(self.plan.schema) + name
 
     def _read(self) -> DataFrame:
         group = self.group
@@ -235,6 +260,6 @@ def _logical(frame: DataFrame, field: Field) -> Column:
     """The field's column under its types' own names."""
     if field.type == Primitive("void"):
         return F.lit(None)
-    column = frame["`" + field.physical_name.replace("`", "``") + "`"]
+    column = frame[quoted(field.physical_name)]
     named = spark_type(field.type)
     return column if named == spark_type(field.type, physical=True) else column.cast(named)

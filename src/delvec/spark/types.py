@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql import types as spark
 
 from delvec.errors import UnsupportedFeatureError
-from delvec.schema import Array, DataType, Decimal, Map, Primitive, Schema, Struct
+from delvec.schema import Array, DataType, Decimal, Field, Map, Primitive, Schema, Struct
 
 _PRIMITIVES: dict[str, spark.DataType] = {
     "boolean": spark.BooleanType(),
@@ -50,6 +52,60 @@ def spark_type(data_type: DataType, *, physical: bool = False) -> spark.DataType
         case Struct():
             return _struct(data_type, physical=physical)
     raise UnsupportedFeatureError(f"type {data_type} has no Spark equivalent", feature=str(data_type))
+
+
+def from_spark(struct: spark.StructType) -> Schema:
+    """Spark's schema as ours."""
+    found = _from_spark(struct)
+    assert isinstance(found, Struct)
+    return found
+
+
+def _from_spark(data_type: spark.DataType) -> DataType:
+    match data_type:
+        case spark.DecimalType():
+            return Decimal(data_type.precision, data_type.scale)
+        case spark.ArrayType():
+            return Array(_from_spark(data_type.elementType), data_type.containsNull)
+        case spark.MapType():
+            return Map(
+                _from_spark(data_type.keyType), _from_spark(data_type.valueType), data_type.valueContainsNull
+            )
+        case spark.StructType():
+            return Struct(tuple(_field(f) for f in data_type))
+        case spark.CharType() | spark.VarcharType():
+            return Primitive("string")
+    for name, known in _PRIMITIVES.items():
+        if type(known) is type(data_type):
+            return Primitive(name)
+    raise UnsupportedFeatureError(
+        f"type {data_type.simpleString()} cannot be stored", feature=data_type.simpleString()
+    )
+
+
+def _field(field: spark.StructField) -> Field:
+    return Field(field.name, _from_spark(field.dataType), field.nullable, metadata=dict(field.metadata))
+
+
+def as_nullable(schema: Schema) -> Schema:
+    """The schema whose fields, nested ones too, may all be null."""
+    return Struct(tuple(replace(f, nullable=True, type=_nullable(f.type)) for f in schema))
+
+
+def _nullable(data_type: DataType) -> DataType:
+    match data_type:
+        case Struct():
+            return as_nullable(data_type)
+        case Array(element):
+            return Array(_nullable(element))
+        case Map(key, value):
+            return Map(_nullable(key), _nullable(value))
+    return data_type
+
+
+def quoted(name: str) -> str:
+    """The name of a column as Spark SQL takes it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _struct(struct: Struct, *, physical: bool) -> spark.StructType:

@@ -1,0 +1,152 @@
+"""Append and overwrite: new rows by the names of their columns, and what they replace."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+
+from delvec.errors import InvalidOperationError
+from delvec.plan import ScanPlan
+from delvec.row_delta import MetadataChange, Read, RowDelta, Txn
+from delvec.spark.checks import checked, kept_to
+from delvec.spark.conditions import expression
+from delvec.spark.conforming import conformed, evolved
+from delvec.spark.find import find_rows
+from delvec.spark.partitions import same_partitions
+from delvec.spark.removal import remove_rows
+from delvec.spark.scan import place_columns
+from delvec.spark.target import OperationResult, Target, live_rows, shown, split_by_match
+from delvec.spark.write import WrittenFiles, write_rows
+
+OPERATION = "WRITE"
+STATIC, DYNAMIC = "static", "dynamic"
+
+
+def append(target: Target, frame: DataFrame, *, merge_schema: bool, txn: Txn | None) -> OperationResult:
+    """Add the rows of ``frame``; ``merge_schema``: columns that the table lacks are added to it.
+
+    ``txn``: an idempotent writer that has written this version before changes nothing.
+    """
+    if txn is not None and target.snapshot.txns.get(txn.app_id, -1) >= txn.version:
+        return target.unchanged(numOutputRows=0)
+    target, change = _with_columns(target, frame, merge_schema=merge_schema)
+    written = _write(target, frame)
+    if not written.rows and change is None and txn is None:
+        return target.unchanged(numOutputRows=0)
+    delta = _delta(target, written, "Append", Read(blind=True))
+    return target.commit(replace(delta, metadata=change, txn=txn))
+
+
+def create(target: Target, frame: DataFrame | None) -> OperationResult:
+    """The first commit of a table that is drafted, with the rows of ``frame``."""
+    if frame is None:
+        return target.commit(RowDelta(target.base, "CREATE TABLE", {}, Read(blind=True)))
+    delta = _delta(target, _write(target, frame), "", Read(blind=True))
+    return target.commit(replace(delta, operation="CREATE TABLE AS SELECT", parameters={}))
+
+
+def set_properties(target: Target, properties: Mapping[str, str | None]) -> OperationResult:
+    """Set properties of the table, and unset those whose value is None."""
+    if not properties:
+        raise InvalidOperationError("no properties are given, expected at least one")
+    change = MetadataChange(properties=dict(properties))
+    unset = all(value is None for value in properties.values())
+    operation = "UNSET TBLPROPERTIES" if unset else "SET TBLPROPERTIES"
+    parameters = {"properties": json.dumps(dict(properties))}
+    return target.commit(RowDelta(target.base, operation, parameters, Read(blind=True), metadata=change))
+
+
+def overwrite(
+    target: Target, frame: DataFrame, *, where: str | Column | None, partitions: str
+) -> OperationResult:
+    """Put the rows of ``frame`` in the place of all rows, of those ``where`` is true for, or (dynamic) of
+    those in partitions that ``frame`` has rows for.
+    """
+    target.verify_removable()
+    if partitions not in (STATIC, DYNAMIC):
+        raise InvalidOperationError(f"partitions is {partitions!r}, expected {STATIC} or {DYNAMIC}")
+    if where is not None:
+        if partitions == DYNAMIC:
+            raise InvalidOperationError(f"where is given with partitions={DYNAMIC!r}, expected one of them")
+        return _overwrite_where(target, frame, where)
+    if partitions == DYNAMIC and target.rules.partition_by:
+        return _overwrite_partitions(target, frame)
+    plan = target.plan(None)
+    written = _write(target, frame)
+    return _replaced(target, plan, written, Read(), {})
+
+
+def _overwrite_where(target: Target, frame: DataFrame, where: str | Column) -> OperationResult:
+    whole, rest = split_by_match(target.plan_verified(where))
+    message = f"a new row is outside of the condition {shown(where)!r}, expected all rows within"
+    written = _write(target, kept_to(conformed(frame, target.rules.schema), expression(where), message))
+    old = target.scan(rest, located=True).where(expression(where))
+    removal = remove_rows(target, rest, find_rows(old, *place_columns(target.schema)).files)
+    read = Read(condition=where if isinstance(where, str) else None, files=rest.files.column("file_id"))
+    delta = _delta(target, written, "Overwrite", read)
+    if not written.rows and not len(whole.files) and not len(removal.removed) and not len(removal.vectors):
+        return target.unchanged(numOutputRows=0)
+    return target.commit(
+        replace(
+            delta,
+            parameters=dict(delta.parameters) | {"predicate": shown(where)},
+            added=pa.concat_tables([written.files, removal.written.files]),
+            removed=pa.concat_arrays([whole.files.column("file_id").combine_chunks(), removal.removed]),
+            vectors=removal.vectors,
+        )
+    )
+
+
+def _overwrite_partitions(target: Target, frame: DataFrame) -> OperationResult:
+    written = _write(target, frame)
+    if not written.rows:
+        return target.unchanged(numOutputRows=0)
+    plan = target.plan(None)
+    replaced = plan.at(same_partitions(plan, target.rules, written.files.column("partition")))
+    read = Read(files=replaced.files.column("file_id"))
+    return _replaced(target, replaced, written, read, {"partitionOverwriteMode": DYNAMIC})
+
+
+def _replaced(
+    target: Target, old: ScanPlan, written: WrittenFiles, read: Read, parameters: dict[str, str]
+) -> OperationResult:
+    if not written.rows and not len(old.files):
+        return target.unchanged(numOutputRows=0)
+    delta = _delta(target, written, "Overwrite", read)
+    gone = live_rows(old)
+    metrics = dict(delta.metrics) | ({} if gone is None else {"numDeletedRows": gone})
+    removed = old.files.column("file_id").combine_chunks()
+    parameters = dict(delta.parameters) | parameters
+    return target.commit(replace(delta, parameters=parameters, removed=removed, metrics=metrics))
+
+
+def _delta(target: Target, written: WrittenFiles, mode: str, read: Read) -> RowDelta:
+    return RowDelta(
+        base=target.base,
+        operation=OPERATION,
+        parameters={"mode": mode},
+        read=read,
+        metrics={"numOutputRows": written.rows},
+        added=written.files,
+    )
+
+
+def _with_columns(
+    target: Target, frame: DataFrame, *, merge_schema: bool
+) -> tuple[Target, MetadataChange | None]:
+    if not merge_schema:
+        return target, None
+    schema = evolved(target.schema, frame.schema)
+    if schema == target.schema:
+        return target, None
+    after = target.after(MetadataChange(schema=schema))
+    return after, MetadataChange(schema=after.rules.schema)
+
+
+def _write(target: Target, frame: DataFrame) -> WrittenFiles:
+    rows = checked(conformed(frame, target.rules.schema), target.rules)
+    return write_rows(rows, target.storage, target.rules)

@@ -1,0 +1,85 @@
+"""SET and VALUES: which columns get which expressions, checked against the table's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+
+from delvec.errors import InvalidOperationError
+from delvec.schema import Field, Schema, Struct
+from delvec.spark.assign import assigned
+from delvec.spark.conditions import expression, verify_expression
+from delvec.spark.types import quoted, spark_type
+
+Assignments = Mapping[str, "str | Column"]
+Targets = dict[str, list[tuple[tuple[str, ...], Column]]]
+
+
+def resolve(
+    given: Assignments, schema: Schema, frame: DataFrame, what: str, *, case_sensitive: bool
+) -> Targets:
+    """The expressions for each top-level column, with the path inside it; empty for the column itself.
+
+    ``frame`` is what the expressions are computed from; ``what`` names the clause in errors.
+    """
+    if not given:
+        raise InvalidOperationError(f"{what} is empty, expected at least one column")
+    found: Targets = {}
+    for name, value in given.items():
+        path = _path(name, schema, what, case_sensitive=case_sensitive)
+        verify_expression(frame, value, f"{what} of {name}:")
+        others = [inner for inner, _ in found.get(path[0], [])]
+        if any(inner[: len(path) - 1] == path[1:][: len(inner)] for inner in others):
+            raise InvalidOperationError(f"{what} gives column {name} twice, expected once")
+        found.setdefault(path[0], []).append((path[1:], expression(value)))
+    return found
+
+
+def new_column(field: Field, targets: Targets, frame: DataFrame, old: Column | None) -> Column:
+    """The field's new value: what is assigned, brought to its type, or ``old`` (null where there is none)."""
+    wanted = spark_type(field.type)
+    column = F.lit(None).cast(wanted) if old is None else old
+    for path, value in targets.get(field.name, []):
+        inner = _inside(field, path)
+        held = frame.select(value).schema[0].dataType
+        typed = assigned(value, held, spark_type(inner.type), ".".join((field.name, *path)))
+        column = typed if not path else column.withField(".".join(map(quoted, path)), typed)
+    return column
+
+
+def _path(name: str, schema: Schema, what: str, *, case_sensitive: bool) -> tuple[str, ...]:
+    """The names of the field, in the schema's spelling: a column's, or with dots that of a field inside."""
+    whole = schema.find(name.strip("`"), case_sensitive=case_sensitive)
+    if len(whole) == 1:
+        return (whole[0].name,)
+    inside, names = schema, []
+    for part in _parts(name):
+        fields = inside.find(part, case_sensitive=case_sensitive)
+        if len(fields) != 1:
+            known = ", ".join(field.name for field in inside)
+            problem = "ambiguous" if fields else "unknown"
+            raise InvalidOperationError(f"{problem} column {name!r} in {what}, expected one of {known}")
+        names.append(fields[0].name)
+        inside = fields[0].type if isinstance(fields[0].type, Struct) else Struct(())
+    return tuple(names)
+
+
+def _parts(name: str) -> list[str]:
+    """A dotted name, in which backquotes may enclose a part."""
+    parts, rest = [], name
+    while rest:
+        if rest.startswith("`") and (end := rest.find("`", 1)) > 0:
+            part, rest = rest[1:end], rest[end + 1 :].removeprefix(".")
+        else:
+            part, _, rest = rest.partition(".")
+        parts.append(part)
+    return parts
+
+
+def _inside(field: Field, path: tuple[str, ...]) -> Field:
+    for name in path:
+        assert isinstance(field.type, Struct)
+        field = next(inner for inner in field.type if inner.name == name)
+    return field

@@ -1,0 +1,64 @@
+"""What written rows must satisfy: columns without null, constraints. A row that does not ends the job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+
+from delvec.row_delta import Constraint, WriteRules
+from delvec.schema import Schema, Struct
+from delvec.spark.types import quoted
+
+# Encloses our message in whatever Spark makes of an error that a job ended with.
+VIOLATION = "\u2063delvec\u2063"
+
+
+def checked(frame: DataFrame, rules: WriteRules) -> DataFrame:
+    """The frame, whose job fails at the first row that breaks a rule of the table."""
+    found = [_verdict(holds, message) for holds, message in _conditions(rules)]
+    for verdict in found:
+        frame = frame.where(verdict)
+    return frame
+
+
+def kept_to(frame: DataFrame, condition: str | Column, message: str) -> DataFrame:
+    """The frame, whose job fails at the first row for which the condition is not true."""
+    holds = F.expr(condition) if isinstance(condition, str) else condition
+    return frame.where(_verdict(F.coalesce(holds, F.lit(False)), message))  # noqa: FBT003
+
+
+def violation(message: str) -> str:
+    return f"{VIOLATION}{message}{VIOLATION}"
+
+
+def _conditions(rules: WriteRules) -> Iterator[tuple[Column, str]]:
+    for holds, name in _not_null(rules.schema, ()):
+        yield holds, f"NOT NULL column {name} is given null"
+    for constraint in rules.constraints:
+        yield _holds(constraint), f"constraint {constraint.name} ({constraint.condition}) is violated"
+
+
+def _holds(constraint: Constraint) -> Column:
+    return F.coalesce(F.expr(constraint.condition), F.lit(constraint.null_holds))
+
+
+def _not_null(schema: Schema, path: tuple[str, ...]) -> Iterator[tuple[Column, str]]:
+    """Columns, and fields of structs, that must have a value; a field of a null struct need not."""
+    for field in schema:
+        here = (*path, field.name)
+        if not field.nullable:
+            holds = _column(here).isNotNull()
+            yield (_column(path).isNull() | holds if path else holds), ".".join(here)
+        if isinstance(field.type, Struct):
+            yield from _not_null(field.type, here)
+
+
+def _column(path: tuple[str, ...]) -> Column:
+    return F.col(".".join(quoted(name) for name in path))
+
+
+def _verdict(holds: Column, message: str) -> Column:
+    broken = F.raise_error(F.lit(violation(message))).cast("boolean")
+    return F.when(holds, F.lit(True)).otherwise(broken)  # noqa: FBT003

@@ -1,0 +1,56 @@
+"""Conditions and expressions that users give: looked at by Spark before anything else happens.
+
+Spark has no public question "is this deterministic, and free of aggregates and windows?". But the condition
+of a join must be exactly that, and be boolean; so each one is analysed as one. No job runs.
+"""
+
+from __future__ import annotations
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+
+from delvec.errors import InvalidOperationError
+
+_NOT_DETERMINISTIC = "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
+
+
+def expression(given: str | Column) -> Column:
+    return F.expr(given) if isinstance(given, str) else given
+
+
+def verify_condition(frame: DataFrame, given: str | Column, what: str) -> None:
+    """Refuse what is no deterministic condition on the rows of ``frame``; ``what`` names it in the error."""
+    try:
+        problem = _problem(frame, expression(given))
+    except PySparkException as error:  # text that does not parse
+        problem = error
+    if problem is not None:
+        raise InvalidOperationError(f"{what} {_shown(given)} is not usable: {_reason(problem)}")
+
+
+def verify_expression(frame: DataFrame, given: str | Column, what: str) -> None:
+    """Refuse what is no value computed from one row of ``frame``."""
+    try:
+        problem = _problem(frame, expression(given).isNull())
+    except PySparkException as error:
+        problem = error
+    if problem is not None and _NOT_DETERMINISTIC not in str(problem):
+        raise InvalidOperationError(f"{what} {_shown(given)} is not usable: {_reason(problem)}")
+
+
+def _problem(frame: DataFrame, condition: Column) -> PySparkException | None:
+    one = frame.sparkSession.range(1).select()
+    try:
+        _ = frame.join(one, condition, "left_semi").schema
+    except AnalysisException as error:
+        return error
+    return None
+
+
+def _shown(given: str | Column) -> str:
+    return repr(given) if isinstance(given, str) else str(given)
+
+
+def _reason(error: PySparkException) -> str:
+    return str(error).strip().split("\n", 1)[0].split("; line", 1)[0]

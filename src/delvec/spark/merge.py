@@ -1,0 +1,328 @@
+"""MERGE: one pass over the target, joined to the source, finds the rows and computes the new ones.
+
+    source     materialised once, each row with a number: nothing that runs later can see other rows
+    pairs      target rows that a clause changes, and the numbers of source rows that matched (kept in Spark)
+    vectors    of the target rows in ``pairs``
+    new rows   those that ``pairs`` computed, and the source rows whose number is not in ``pairs``
+
+The join is inner (or left outer, where clauses ask for unmatched target rows), so that a small source is
+broadcast and the target is neither shuffled nor read twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+
+from delvec.errors import InvalidOperationError
+from delvec.plan import ScanPlan
+from delvec.row_delta import MetadataChange, Read, RowDelta
+from delvec.schema import Field
+from delvec.spark import changes
+from delvec.spark.assignments import new_column, resolve
+from delvec.spark.checks import checked
+from delvec.spark.conditions import expression, verify_condition
+from delvec.spark.conforming import evolved
+from delvec.spark.find import FoundRows, find_rows
+from delvec.spark.merge_clauses import (
+    DELETE,
+    MATCHED,
+    NOT_MATCHED,
+    NOT_MATCHED_BY_SOURCE,
+    UPDATE,
+    Clause,
+    may_repeat,
+    number_of,
+    verify_clauses,
+)
+from delvec.spark.removal import remove_rows
+from delvec.spark.scan import place_columns
+from delvec.spark.session import session_facts
+from delvec.spark.target import OperationResult, Target, row_size, shown
+from delvec.spark.types import quoted, spark_type
+from delvec.spark.write import NOTHING_WRITTEN, WrittenFiles, write_rows
+
+OPERATION = "MERGE"
+# A source that takes no more than this, at a guess of so many bytes per value, is broadcast.
+_BROADCAST_BYTES, _VALUE_BYTES = 256 << 20, 32
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A MERGE, as asked for."""
+
+    source: DataFrame
+    on: str | Column
+    source_alias: str
+    target_alias: str
+    clauses: tuple[Clause, ...]
+    merge_schema: bool = False
+
+
+def merge(target: Target, asked: Merge) -> OperationResult:
+    verify_clauses(asked.clauses)
+    if any(clause.kind != NOT_MATCHED for clause in asked.clauses):
+        target.verify_removable()
+    change = None
+    if asked.merge_schema and any(c.values is None and c.action != DELETE for c in asked.clauses):
+        schema = evolved(target.schema, asked.source.schema)
+        if schema != target.schema:
+            target = target.after(MetadataChange(schema=schema))
+            change = MetadataChange(schema=target.rules.schema)
+    _verify(target, asked)
+    return _Run(target, asked, change, _names(target, asked)).result()
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """Columns of our own, which neither side has."""
+
+    file: str
+    row: str
+    source: str
+    clause: str
+    new: str
+    old: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    target: Target
+    asked: Merge
+    change: MetadataChange | None
+    names: _Names
+
+    def result(self) -> OperationResult:
+        target, names = self.target, self.names
+        source, count = self._materialised()
+        plan = target.plan(None)
+        pairs = self._pairs(plan, source, count).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            changed = pairs.where(F.col(names.clause).isNotNull())
+            updates = self._numbers(UPDATE)
+            found = find_rows(changed, names.file, names.row, F.col(names.clause).isin(updates))
+            if found.count != found.distinct and not may_repeat(self.asked.clauses):
+                raise self._repeated(plan, pairs)
+            return self._committed(plan, source, pairs, found, count)
+        finally:
+            pairs.unpersist()
+
+    def _materialised(self) -> tuple[DataFrame, int]:
+        """The source with its rows numbered, computed once and kept: a lost part of it fails the job."""
+        seen = Observation()
+        numbered = self.asked.source.withColumn(self.names.source, F.monotonically_increasing_id())
+        kept = numbered.observe(seen, F.count(F.lit(1)).alias("rows")).localCheckpoint(eager=True)
+        return kept.alias(self.asked.source_alias), int(seen.get["rows"])
+
+    def _target_rows(self, plan: ScanPlan) -> DataFrame:
+        frame = self.target.scan(plan, located=True)
+        for name, wanted in zip(
+            place_columns(self.target.schema), (self.names.file, self.names.row), strict=True
+        ):
+            frame = frame.withColumnRenamed(name, wanted)
+        return frame.alias(self.asked.target_alias)
+
+    def _joined(self, plan: ScanPlan, source: DataFrame, count: int) -> DataFrame:
+        small = count * len(source.columns) * _VALUE_BYTES <= _BROADCAST_BYTES
+        how = "left" if self._of(NOT_MATCHED_BY_SOURCE) else "inner"
+        right = F.broadcast(source) if small else source
+        return self._target_rows(plan).join(right, expression(self.asked.on), how)
+
+    def _pairs(self, plan: ScanPlan, source: DataFrame, count: int) -> DataFrame:
+        names, matched = self.names, F.col(self.names.source).isNotNull()
+        joined = self._joined(plan, source, count)
+        clauses = [*self._of(MATCHED), *self._of(NOT_MATCHED_BY_SOURCE)]
+        number = number_of(clauses, {MATCHED: matched, NOT_MATCHED_BY_SOURCE: ~matched})
+        chosen = joined.withColumn(names.clause, number)
+        kept = F.col(names.clause).isNotNull()
+        chosen = chosen.where(kept | matched if self._of(NOT_MATCHED) else kept)
+        columns = [F.col(name) for name in (names.file, names.row, names.source, names.clause)]
+        columns.append(
+            self._new_rows(chosen, self._of(MATCHED, NOT_MATCHED_BY_SOURCE), old=True).alias(names.new)
+        )
+        if self.target.rules.change_files:
+            columns.append(F.struct(*map(self._old, self.target.schema)).alias(names.old))
+        return chosen.select(*columns)
+
+    def _new_rows(self, frame: DataFrame, clauses: Sequence[tuple[int, Clause]], *, old: bool) -> Column:
+        """The row that the clause of each row makes of it; null where it makes none."""
+        row = F.lit(None)
+        for number, clause in clauses:
+            if clause.action != DELETE:
+                values = F.struct(*self._values(frame, clause, old=old))
+                row = F.when(F.col(self.names.clause) == number, values).otherwise(row)
+        return row
+
+    def _values(self, frame: DataFrame, clause: Clause, *, old: bool) -> list[Column]:
+        case_sensitive = session_facts(self.target.spark).case_sensitive
+        schema = self.target.rules.schema
+        given = _all_values(self.target, self.asked, clause) if clause.values is None else clause.values
+        targets = resolve(given, schema, frame, str(clause), case_sensitive=case_sensitive)
+        known = {field.name for field in self.target.schema}
+        return [
+            new_column(
+                field, targets, frame, self._old(field) if old and field.name in known else None
+            ).alias(field.name)
+            for field in schema
+        ]
+
+    def _old(self, field: Field) -> Column:
+        return F.col(f"{quoted(self.asked.target_alias)}.{quoted(field.name)}")
+
+    def _inserted(self, source: DataFrame, pairs: DataFrame) -> DataFrame:
+        """The source rows that matched no target row, as rows of the table."""
+        names, clauses = self.names, self._of(NOT_MATCHED)
+        matched = pairs.where(F.col(names.source).isNotNull()).select(F.col(names.source).alias(names.row))
+        alone = source.join(matched, F.col(names.source) == F.col(names.row), "left_anti")
+        chosen = alone.withColumn(names.clause, number_of(clauses, {NOT_MATCHED: F.lit(True)}))  # noqa: FBT003
+        chosen = chosen.where(F.col(names.clause).isNotNull())
+        rows = chosen.select(self._new_rows(chosen, clauses, old=False).alias(names.new))
+        return rows.select(f"{names.new}.*")
+
+    def _committed(
+        self, plan: ScanPlan, source: DataFrame, pairs: DataFrame, found: FoundRows, count: int
+    ) -> OperationResult:
+        target = self.target
+        updated = self._updated(pairs) if found.flagged else None
+        inserted = self._inserted(source, pairs) if self._of(NOT_MATCHED) else None
+        written = self._write(updated, inserted, row_size(plan) * (found.flagged + count))
+        if not found.files and not written.rows:
+            return target.unchanged(**self._metrics(found, written, count))
+        removal = remove_rows(target, plan, found.files)
+        told = NOTHING_WRITTEN
+        if target.rules.change_files:
+            told = self._told(pairs, updated, inserted, size=row_size(plan) * (2 * found.count + count))
+        metrics = self._metrics(found, written, count)
+        delta = RowDelta(
+            base=plan.base,
+            operation=OPERATION,
+            parameters={"predicate": shown(self.asked.on)},
+            read=Read(files=plan.files.column("file_id")),
+            metrics=metrics | {"numTargetRowsCopied": removal.written.rows},
+            added=pa.concat_tables([written.files, removal.written.files]),
+            removed=removal.removed,
+            vectors=removal.vectors,
+            change_files=told.files,
+            metadata=self.change,
+            moved=found.flagged > 0,
+        )
+        return target.commit(delta)
+
+    def _write(self, updated: DataFrame | None, inserted: DataFrame | None, size: int) -> WrittenFiles:
+        frames = [frame for frame in (updated, inserted) if frame is not None]
+        if not frames:
+            return NOTHING_WRITTEN
+        rows = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+        return write_rows(checked(rows, self.target.rules), self.target.storage, self.target.rules, size=size)
+
+    def _updated(self, pairs: DataFrame) -> DataFrame:
+        names = self.names
+        return pairs.where(F.col(names.clause).isin(self._numbers(UPDATE))).select(f"{names.new}.*")
+
+    def _told(
+        self, pairs: DataFrame, updated: DataFrame | None, inserted: DataFrame | None, *, size: int
+    ) -> WrittenFiles:
+        """All changes as change files."""
+        kinds = [(changes.DELETE, self._before(pairs, DELETE))]
+        if updated is not None:
+            kinds += [(changes.BEFORE, self._before(pairs, UPDATE)), (changes.AFTER, updated)]
+        if inserted is not None:
+            kinds.append((changes.INSERT, inserted))
+        return changes.write_changes(self.target, kinds, size=size)
+
+    def _before(self, pairs: DataFrame, action: str) -> DataFrame:
+        """The target rows that clauses of this action change, as they were."""
+        names = self.names
+        rows = pairs.where(F.col(names.clause).isin(self._numbers(action)))
+        rows = rows.dropDuplicates([names.file, names.row]).select(f"{names.old}.*")
+        for field in self.target.rules.schema:
+            if field.name not in rows.columns:  # this merge adds the column
+                rows = rows.withColumn(field.name, F.lit(None).cast(spark_type(field.type)))
+        return rows
+
+    def _metrics(self, found: FoundRows, written: WrittenFiles, count: int) -> dict[str, int]:
+        return {
+            "numSourceRows": count,
+            "numTargetRowsUpdated": found.flagged,
+            "numTargetRowsDeleted": found.distinct - found.flagged,
+            "numTargetRowsInserted": written.rows - found.flagged,
+            "numOutputRows": written.rows,
+        }
+
+    def _repeated(self, plan: ScanPlan, pairs: DataFrame) -> InvalidOperationError:
+        """The error for target rows that several source rows would change, with one of them."""
+        names = self.names
+        counts = pairs.where(F.col(names.clause).isNotNull()).groupBy(names.file, names.row).count()
+        several = counts.where("count > 1")
+        total, most = several.agg(F.count(F.lit(1)), F.max("count")).collect()[0]
+        row = F.to_json(F.struct(*map(self._old, self.target.schema)))
+        first = several.limit(1).withColumnsRenamed({names.file: names.new, names.row: names.old})
+        example = (
+            self._target_rows(plan)
+            .join(
+                F.broadcast(first),
+                (F.col(names.file) == F.col(names.new)) & (F.col(names.row) == F.col(names.old)),
+            )
+            .select(row)
+            .collect()
+        )
+        return InvalidOperationError(
+            f"{total} target rows are matched by more than one source row (up to {most}), expected one each; "
+            f"for example {example[0][0]}"
+        )
+
+    def _of(self, *kinds: str) -> list[tuple[int, Clause]]:
+        return [(n, clause) for n, clause in enumerate(self.asked.clauses) if clause.kind in kinds]
+
+    def _numbers(self, action: str) -> list[int]:
+        return [n for n, clause in enumerate(self.asked.clauses) if clause.action == action]
+
+
+def _all_values(target: Target, asked: Merge, clause: Clause) -> dict[str, str | Column]:
+    """Each column of the table from the source's of that name."""
+    given = {name.lower(): name for name in asked.source.columns}
+    values: dict[str, str | Column] = {}
+    for field in target.rules.schema:
+        if field.name.lower() in given:
+            name = given[field.name.lower()]
+            values[quoted(field.name)] = F.col(f"{quoted(asked.source_alias)}.{quoted(name)}")
+        elif not asked.merge_schema:
+            raise InvalidOperationError(
+                f"column {field.name!r} is not in the source, expected all of the table's in {str(clause)!r}"
+            )
+    return values
+
+
+def _verify(target: Target, asked: Merge) -> None:
+    """Refuse conditions that Spark cannot judge, before anything runs."""
+    if asked.source_alias.lower() == asked.target_alias.lower():
+        raise InvalidOperationError(
+            f"source_alias and target_alias are both {asked.source_alias!r}, expected two names"
+        )
+    mine = target.empty().alias(asked.target_alias)
+    theirs = target.spark.createDataFrame([], asked.source.schema).alias(asked.source_alias)
+    both = mine.crossJoin(theirs)
+    verify_condition(both, asked.on, "on")
+    frames = {MATCHED: both, NOT_MATCHED: theirs, NOT_MATCHED_BY_SOURCE: mine}
+    case_sensitive = session_facts(target.spark).case_sensitive
+    for clause in asked.clauses:
+        if clause.condition is not None:
+            verify_condition(frames[clause.kind], clause.condition, f"{clause}: condition")
+        if clause.action != DELETE:
+            values = _all_values(target, asked, clause) if clause.values is None else clause.values
+            schema = target.rules.schema
+            resolve(values, schema, frames[clause.kind], str(clause), case_sensitive=case_sensitive)
+
+
+def _names(target: Target, asked: Merge) -> _Names:
+    prefix, taken = "__delvec_m_", [name.lower() for name in asked.source.columns]
+    for field in target.rules.schema:
+        taken += [field.name.lower(), field.physical_name.lower()]
+    while any(name.startswith(prefix) for name in taken):
+        prefix += "_"
+    return _Names(*(prefix + name for name in ("file", "row", "source", "clause", "new", "old")))

@@ -1,0 +1,68 @@
+"""What ``Table.merge`` gives: clauses are added one by one, then ``execute``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from pyspark.sql import Column
+
+from delvec.spark.assignments import Assignments
+from delvec.spark.merge import Merge
+from delvec.spark.merge_clauses import (
+    DELETE,
+    INSERT,
+    MATCHED,
+    NOT_MATCHED,
+    NOT_MATCHED_BY_SOURCE,
+    UPDATE,
+    Clause,
+)
+from delvec.spark.target import OperationResult
+
+
+class MergeBuilder:
+    """A MERGE under construction. Clauses count in the order in which they are added: the first that applies
+    to a row decides what becomes of it.
+    """
+
+    def __init__(self, asked: Merge, run: Callable[[Merge], OperationResult]) -> None:
+        self._asked = asked
+        self._run = run
+
+    def when_matched_update(
+        self,
+        set: Assignments,  # noqa: A002 - the word of SQL
+        condition: str | Column | None = None,
+    ) -> MergeBuilder:
+        return self._with(Clause(MATCHED, UPDATE, condition, dict(set)))
+
+    def when_matched_update_all(self, condition: str | Column | None = None) -> MergeBuilder:
+        return self._with(Clause(MATCHED, UPDATE, condition))
+
+    def when_matched_delete(self, condition: str | Column | None = None) -> MergeBuilder:
+        return self._with(Clause(MATCHED, DELETE, condition))
+
+    def when_not_matched_insert(
+        self, values: Assignments, condition: str | Column | None = None
+    ) -> MergeBuilder:
+        return self._with(Clause(NOT_MATCHED, INSERT, condition, dict(values)))
+
+    def when_not_matched_insert_all(self, condition: str | Column | None = None) -> MergeBuilder:
+        return self._with(Clause(NOT_MATCHED, INSERT, condition))
+
+    def when_not_matched_by_source_update(
+        self,
+        set: Assignments,  # noqa: A002
+        condition: str | Column | None = None,
+    ) -> MergeBuilder:
+        return self._with(Clause(NOT_MATCHED_BY_SOURCE, UPDATE, condition, dict(set)))
+
+    def when_not_matched_by_source_delete(self, condition: str | Column | None = None) -> MergeBuilder:
+        return self._with(Clause(NOT_MATCHED_BY_SOURCE, DELETE, condition))
+
+    def execute(self) -> OperationResult:
+        return self._run(self._asked)
+
+    def _with(self, clause: Clause) -> MergeBuilder:
+        return MergeBuilder(replace(self._asked, clauses=(*self._asked.clauses, clause)), self._run)

@@ -1,0 +1,61 @@
+"""The clauses of a MERGE: when each applies, and what it makes of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+
+from delvec.errors import InvalidOperationError
+from delvec.spark.assignments import Assignments
+from delvec.spark.conditions import expression
+
+MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
+UPDATE, DELETE, INSERT = "update", "delete", "insert"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """``values`` are the columns set or inserted; None: all of them, from the source's of the same name."""
+
+    kind: str
+    action: str
+    condition: str | Column | None = None
+    values: Assignments | None = None
+
+    def __str__(self) -> str:
+        return f"when {self.kind} {self.action}"
+
+
+def verify_clauses(clauses: Sequence[Clause]) -> None:
+    if not clauses:
+        raise InvalidOperationError("merge has no clause, expected at least one when_… before execute()")
+    for number, clause in enumerate(clauses):
+        later = [other for other in clauses[number + 1 :] if other.kind == clause.kind]
+        if clause.condition is None and later:
+            raise InvalidOperationError(
+                f"clause {str(clause)!r} has no condition and hides {str(later[0])!r} after it, "
+                "expected a condition on all but the last clause of a kind"
+            )
+
+
+def may_repeat(clauses: Sequence[Clause]) -> bool:
+    """Whether several source rows may match one target row: all of them could only delete it."""
+    matched = [clause for clause in clauses if clause.kind == MATCHED]
+    return len(matched) == 1 and matched[0].action == DELETE and matched[0].condition is None
+
+
+def number_of(clauses: Sequence[tuple[int, Clause]], applies: dict[str, Column]) -> Column:
+    """The number of the first clause that applies to a row, or null.
+
+    ``applies`` says for each kind whether a row is of it.
+    """
+    chosen = F.lit(None).cast("int")
+    for number, clause in reversed(clauses):
+        holds = applies[clause.kind]
+        if clause.condition is not None:
+            holds = holds & expression(clause.condition)
+        chosen = F.when(holds, F.lit(number)).otherwise(chosen)
+    return chosen

@@ -1,0 +1,117 @@
+"""Removing rows: from the rows found to vectors set and files removed, or to files written again.
+
+A file that is left with no row is removed. Where the rules allow vectors, any other gets one: its old vector
+and the rows found. Where they do not, the file is removed and its remaining rows are written anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delvec import blob
+from delvec.bitmap import Bitmap
+from delvec.deletes.loader import load_vectors
+from delvec.errors import FormatError
+from delvec.plan import DELETES_SCHEMA, DELETION_VECTOR, POSITION_VECTOR, ScanPlan
+from delvec.row_delta import VECTORS_SCHEMA
+from delvec.spark.files import location_of
+from delvec.spark.target import Target
+from delvec.spark.write import NOTHING_WRITTEN, WrittenFiles, write_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What becomes of the files in which rows were found.
+
+    ``written`` are the rows that stay of files that may not have a vector.
+    """
+
+    removed: pa.Array
+    vectors: pa.Table
+    written: WrittenFiles = NOTHING_WRITTEN
+
+
+def remove_rows(target: Target, plan: ScanPlan, found: Mapping[str, Bitmap]) -> Removal:
+    """The removal of the rows ``found``, by the path that Spark shows, in files of ``plan``."""
+    if not found:
+        return Removal(pa.array([], pa.int64()), VECTORS_SCHEMA.empty_table())
+    touched, bitmaps = _touched(plan, found)
+    old = _old_vectors(target, touched)
+    rows = [
+        _vector(file_id, bitmap, before)
+        for file_id, bitmap, before in zip(
+            touched.files.column("file_id").to_pylist(), bitmaps, old, strict=True
+        )
+    ]
+    vectors = pa.Table.from_pylist(rows, schema=VECTORS_SCHEMA)
+    records = pc.fill_null(touched.files.column("record_count"), -1)
+    emptied = pc.equal(vectors.column("cardinality"), records)
+    removed = vectors.column("file_id").filter(emptied).combine_chunks()
+    kept = np.flatnonzero(~emptied.to_numpy(zero_copy_only=False))
+    vectors = vectors.take(pa.array(kept))
+    if target.rules.vectors or not len(kept):
+        return Removal(removed, vectors)
+    written = _written_again(target, touched.at(kept), vectors)
+    files = pa.concat_arrays([removed, vectors.column("file_id").combine_chunks()])
+    return Removal(files, VECTORS_SCHEMA.empty_table(), written)
+
+
+def _touched(plan: ScanPlan, found: Mapping[str, Bitmap]) -> tuple[ScanPlan, list[Bitmap]]:
+    """The plan of the files in which rows were found, and these rows in the same order."""
+    by_location = {location_of(path): rows for path, rows in found.items()}
+    places = plan.files.column("location")
+    at = np.flatnonzero(pc.is_in(places, pa.array(list(by_location))).to_numpy())
+    touched = plan.at(at)
+    names = touched.files.column("location").to_pylist()
+    if len(names) != len(by_location):
+        unknown = sorted(set(by_location) - set(names))
+        raise FormatError("a scan found rows in a file that is not in its plan", path=unknown[0])
+    return touched, [by_location[name] for name in names]
+
+
+def _old_vectors(target: Target, plan: ScanPlan) -> list[Bitmap | None]:
+    vectors = plan.files.column("vector").to_pylist()
+    loaded = load_vectors(target.storage, plan.deletes, [row for row in vectors if row is not None])
+    return [None if row is None else loaded[row] for row in vectors]
+
+
+def _vector(file_id: int, found: Bitmap, old: Bitmap | None) -> dict[str, object]:
+    united = found if old is None else old | found
+    before = 0 if old is None else old.cardinality
+    return {
+        "file_id": file_id,
+        "rows": blob.encode(united),
+        "cardinality": united.cardinality,
+        "deleted": united.cardinality - before,
+    }
+
+
+def _written_again(target: Target, plan: ScanPlan, vectors: pa.Table) -> WrittenFiles:
+    """The rows of the plan's files that ``vectors`` leave, in new files."""
+    deletes = pa.Table.from_pylist(
+        [
+            {
+                "kind": POSITION_VECTOR,
+                "encoding": DELETION_VECTOR,
+                "inline": blob.bare(row["rows"]),
+                "length": len(row["rows"]),
+                "cardinality": row["cardinality"],
+                "referenced_file": place,
+                "identity": str(number),
+            }
+            for number, (row, place) in enumerate(
+                zip(vectors.to_pylist(), plan.files.column("location").to_pylist(), strict=True)
+            )
+        ],
+        schema=DELETES_SCHEMA,
+    )
+    index = plan.files.schema.get_field_index("vector")
+    files = plan.files.set_column(index, "vector", pa.array(range(len(plan.files)), pa.int32()))
+    frame = target.scan(replace(plan, files=files, deletes=deletes))
+    size = pc.sum(plan.files.column("size")).as_py()
+    return write_rows(frame, target.storage, target.rules, size=size)

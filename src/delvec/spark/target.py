@@ -1,0 +1,164 @@
+"""The table that a verb changes, at the version it starts from: planning, scanning, committing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow.compute as pc
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from delvec.chunked import Rows
+from delvec.errors import CommitConflictError, InvalidOperationError, StorageError
+from delvec.formats import Snapshot, Table
+from delvec.plan import MATCH_ALL, Base, ScanPlan
+from delvec.row_delta import Committed, Conflict, MetadataChange, RowDelta, WriteRules
+from delvec.schema import Schema
+from delvec.spark.checks import VIOLATION
+from delvec.spark.conditions import verify_condition
+from delvec.spark.scan import scan
+from delvec.spark.session import session_facts
+from delvec.spark.types import logical
+from delvec.storage import Storage
+
+_ROW_BYTES = 100  # of a stored row, where no file tells
+
+
+@dataclass(frozen=True, slots=True)
+class OperationResult:
+    """What a verb did: the table's version afterwards, and counts.
+
+    A verb that found nothing to do commits nothing: ``version`` is the one that was there.
+    """
+
+    version: int
+    metrics: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    spark: SparkSession
+    table: Table
+    snapshot: Snapshot
+    rules: WriteRules
+    started: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def of(cls, spark: SparkSession, table: Table, *, new_rows: bool = True) -> Target:
+        """The table's newest version; ``new_rows`` false: rows will only be removed."""
+        snapshot = table.snapshot()
+        return cls(spark, table, snapshot, snapshot.rules(new_rows=new_rows))
+
+    def after(self, change: MetadataChange) -> Target:
+        """The same version, to be written as its metadata will be after ``change``."""
+        return replace(self, rules=self.snapshot.rules(change))
+
+    @property
+    def schema(self) -> Schema:
+        return self.snapshot.schema
+
+    @property
+    def base(self) -> Base:
+        return Base(self.snapshot.version)
+
+    @property
+    def storage(self) -> Storage:
+        return self.table.storage
+
+    def empty(self) -> DataFrame:
+        """No rows, under the table's columns: what expressions are analysed against."""
+        return self.spark.createDataFrame([], logical(self.schema))
+
+    def verify_removable(self) -> None:
+        if self.rules.append_only:
+            raise InvalidOperationError(
+                f"table is append-only, expected no row to be removed: {self.table.location}"
+            )
+
+    def plan(self, where: str | Column | None) -> ScanPlan:
+        """The files that may hold a matching row. Spark must have analysed ``where`` before."""
+        facts = session_facts(self.spark)
+
+        def planned(condition: str | None) -> ScanPlan:
+            return self.snapshot.plan(
+                condition, case_sensitive=facts.case_sensitive, time_zone=facts.time_zone, ansi=facts.ansi
+            )
+
+        if not isinstance(where, str):
+            return planned(None)
+        try:
+            return planned(where)
+        except InvalidOperationError:  # text that only Spark understands prunes nothing
+            return planned(None)
+
+    def plan_verified(self, where: str | Column) -> ScanPlan:
+        verify_condition(self.empty(), where, "condition")
+        return self.plan(where)
+
+    def scan(self, plan: ScanPlan, *, located: bool = False) -> DataFrame:
+        return scan(self.spark, plan, self.storage, located=located)
+
+    def unchanged(self, **metrics: int) -> OperationResult:
+        return OperationResult(self.snapshot.version, metrics)
+
+    def commit(self, delta: RowDelta) -> OperationResult:
+        took = int((time.monotonic() - self.started) * 1000)
+        metrics = dict(delta.metrics) | {"executionTimeMs": took}
+        outcome = self.table.commit(self.snapshot, replace(delta, metrics=metrics))
+        match outcome:
+            case Committed(version, counted):
+                return OperationResult(version, metrics | dict(counted))
+            case Conflict(version, operation, reason):
+                raise CommitConflictError(
+                    f"{delta.operation} at version {self.snapshot.version} lost to version {version} "
+                    f"({operation}): {reason}: {self.table.location}"
+                )
+        raise StorageError(
+            f"whether version {outcome.version} was committed is not known: {outcome.reason}",
+            path=self.table.location,
+        )
+
+
+def split_by_match(plan: ScanPlan) -> tuple[ScanPlan, ScanPlan]:
+    """The files that hold only matching rows, and those that must be looked into."""
+    whole = plan.files.column("match").to_numpy(zero_copy_only=False) == MATCH_ALL
+    return plan.at(_rows(whole)), plan.at(_rows(~whole))
+
+
+def _rows(mask: np.ndarray) -> Rows:
+    return np.flatnonzero(mask)
+
+
+def live_rows(plan: ScanPlan) -> int | None:
+    """The rows of the plan's files that are not deleted; None where a file's count is not recorded."""
+    records = plan.files.column("record_count")
+    deleted = plan.deletes.column("cardinality").take(plan.files.column("vector")).fill_null(0)
+    if records.null_count:
+        return None
+    return int(pc.sum(records).as_py() or 0) - int(pc.sum(deleted).as_py() or 0)
+
+
+def row_size(plan: ScanPlan) -> int:
+    """The bytes that a stored row takes, about."""
+    known = plan.files.filter(pc.greater(pc.fill_null(plan.files.column("record_count"), 0), 0))
+    if not len(known):
+        return _ROW_BYTES
+    rows, size = (pc.sum(known.column(name)).as_py() for name in ("record_count", "size"))
+    return max(1, int(size // rows))
+
+
+def translated(error: PySparkException) -> Exception:
+    """A violated constraint as an error of ours; any other error as it is."""
+    text = str(error)
+    if VIOLATION not in text:
+        return error
+    message = text.split(VIOLATION, 1)[1].split(VIOLATION, 1)[0].strip()
+    return InvalidOperationError(message)
+
+
+def shown(where: str | Column) -> str:
+    """The condition as the history tells it."""
+    return where if isinstance(where, str) else str(where)

@@ -1,0 +1,92 @@
+"""UPDATE: one pass finds the rows and computes the new ones; vectors for the old, new files for the new."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+
+from delvec.plan import ScanPlan
+from delvec.row_delta import Read, RowDelta
+from delvec.spark import changes
+from delvec.spark.assignments import Assignments, new_column, resolve
+from delvec.spark.checks import checked
+from delvec.spark.conditions import expression
+from delvec.spark.find import FoundRows, find_rows
+from delvec.spark.removal import remove_rows
+from delvec.spark.scan import own_prefix, place_columns
+from delvec.spark.session import session_facts
+from delvec.spark.target import OperationResult, Target, row_size, shown
+from delvec.spark.types import quoted
+from delvec.spark.write import NOTHING_WRITTEN, write_rows
+
+OPERATION = "UPDATE"
+
+
+def update(target: Target, given: Assignments, where: str | Column | None) -> OperationResult:
+    """Give columns new values in the rows for which ``where`` is true; in all rows without it."""
+    target.verify_removable()
+    case_sensitive = session_facts(target.spark).case_sensitive
+    resolve(given, target.schema, target.empty(), "set", case_sensitive=case_sensitive)
+    plan = target.plan(None) if where is None else target.plan_verified(where)
+    frame = target.scan(plan, located=True)
+    if where is not None:
+        frame = frame.where(expression(where))
+    targets = resolve(given, target.schema, frame, "set", case_sensitive=case_sensitive)
+    new = {
+        field.name: new_column(field, targets, frame, F.col(quoted(field.name))) for field in target.schema
+    }
+    both = _both(frame, new, target).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        found = find_rows(both, *place_columns(target.schema))
+        if not found.files:
+            return target.unchanged(numUpdatedRows=0)
+        return _committed(target, plan, both, found, where)
+    finally:
+        both.unpersist()
+
+
+def _both(frame: DataFrame, new: Mapping[str, Column], target: Target) -> DataFrame:
+    """The place of each row, its new values, and its old ones where they must be written too."""
+    places = [F.col(name) for name in place_columns(target.schema)]
+    columns = [F.struct(*(column.alias(name) for name, column in new.items())).alias(_new(target))]
+    if target.rules.change_files:
+        columns.append(F.struct(*(F.col(quoted(name)) for name in new)).alias(_old(target)))
+    return frame.select(*places, *columns)
+
+
+def _committed(
+    target: Target, plan: ScanPlan, both: DataFrame, found: FoundRows, where: str | Column | None
+) -> OperationResult:
+    size = row_size(plan) * found.count
+    after = checked(both.select(f"{_new(target)}.*"), target.rules)
+    written = write_rows(after, target.storage, target.rules, size=size)
+    removal = remove_rows(target, plan, found.files)
+    told = NOTHING_WRITTEN
+    if target.rules.change_files:
+        images = [(changes.BEFORE, both.select(f"{_old(target)}.*")), (changes.AFTER, after)]
+        told = changes.write_changes(target, images, size=2 * size)
+    delta = RowDelta(
+        base=plan.base,
+        operation=OPERATION,
+        parameters={"predicate": "" if where is None else shown(where)},
+        read=Read(condition=where if isinstance(where, str) else None, files=plan.files.column("file_id")),
+        metrics={"numUpdatedRows": found.distinct, "numCopiedRows": removal.written.rows},
+        added=pa.concat_tables([written.files, removal.written.files]),
+        removed=removal.removed,
+        vectors=removal.vectors,
+        change_files=told.files,
+        moved=True,
+    )
+    return target.commit(delta)
+
+
+def _new(target: Target) -> str:
+    return own_prefix(target.schema) + "new"
+
+
+def _old(target: Target) -> str:
+    return own_prefix(target.schema) + "old"
