@@ -1,4 +1,5 @@
-"""The official Delta and Iceberg jars and what they need, fetched once into a cache outside the repository.
+"""The official Delta and Iceberg jars, Hadoop's for S3, and what they need, fetched once into a cache outside
+the repository.
 
 The cache is ``$DELVEC_CACHE``, by default ``~/.cache/delvec``. Spark's own resolver fetches the jars;
 where it cannot, Maven is tried, which may know a mirror that Spark does not. ``python tests/jars.py``
@@ -16,7 +17,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-FETCH_SECONDS = 300
+FETCH_SECONDS = 600
 
 # The home is set aside because a Maven cache there that has a pom but not its jar fails Spark's resolver.
 _SESSION = """
@@ -76,6 +77,13 @@ def iceberg_jars() -> list[Path]:
     return _jars(ICEBERG)
 
 
+def s3a_jars() -> list[Path]:
+    """Hadoop's ``s3a`` file system, of the Hadoop that PySpark brings, and the AWS SDK: 650 MB."""
+    (client,) = _spark_jars().glob("hadoop-client-api-*.jar")
+    version = client.stem.removeprefix("hadoop-client-api-")
+    return _jars(Package("org.apache.hadoop", "hadoop-aws", version))
+
+
 def _jars(package: Package) -> list[Path]:
     folder = cache() / "jars" / package.name
     if not folder.is_dir():
@@ -121,9 +129,7 @@ def _run(command: list[str]) -> str | None:
 
 def _keep(jars: Path, folder: Path) -> None:
     """Put the jars that PySpark lacks at ``folder``, at once: a half-copied folder is never seen."""
-    import pyspark
-
-    spark = {_artifact(jar.name) for jar in (Path(pyspark.__file__).parent / "jars").glob("*.jar")}
+    spark = {_artifact(jar.name) for jar in _spark_jars().glob("*.jar")}
     kept = jars.with_name("kept")
     kept.mkdir()
     for jar in jars.glob("*.jar"):
@@ -138,11 +144,17 @@ def _keep(jars: Path, folder: Path) -> None:
             raise
 
 
+def _spark_jars() -> Path:
+    import pyspark
+
+    return Path(pyspark.__file__).parent / "jars"
+
+
 def _artifact(name: str) -> str:
     """A jar's name without its version; Spark's resolver puts the group and ``_`` in front."""
     return re.sub(r"-\d[\w.-]*\.jar$", "", name)
 
 
 if __name__ == "__main__":
-    for path in delta_jars() + iceberg_jars():
+    for path in delta_jars() + iceberg_jars() + s3a_jars():
         sys.stdout.write(f"{path}\n")

@@ -15,11 +15,16 @@ def opened(spark: Any, lake: Any) -> Any:
 
 
 def collected(frame: Any) -> list[dict[str, Any]]:
-    """The rows of a DataFrame as plain values, timestamps in UTC."""
+    """The rows of a DataFrame as plain values, timestamps in UTC, variants as the struct that files hold."""
+    if "variant" in frame.schema.simpleString():  # which Arrow has no type for
+        rows = [row.asDict(recursive=True) for row in frame.collect()]
+        return [{name: plain(value) for name, value in row.items()} for row in rows]
     return [{name: plain(value) for name, value in row.items()} for row in frame.toArrow().to_pylist()]
 
 
 def plain(value: Any) -> Any:
+    if type(value).__name__ == "VariantVal":
+        return {"metadata": bytes(value.metadata), "value": bytes(value.value)}
     match value:
         case dt.datetime(tzinfo=dt.tzinfo()):
             return value.astimezone(dt.UTC)

@@ -389,3 +389,13 @@ def test_what_is_broken_is_named_when_read(spark, tmp_path):
     message = error_of(frame.collect)
     assert "CorruptVectorError" in message
     assert "deletion_vector_" in message
+    for vector in (tmp_path / "t").glob("*.bin"):
+        vector.unlink()
+    message = error_of(frame.collect)
+    assert "CorruptVectorError: vector file is missing" in message
+    assert "deletion_vector_" in message
+
+
+def test_an_unknown_column_in_a_filter_is_named(spark, tmp_path):
+    write_sample_table(str(tmp_path / "t"))
+    assert "`nope`" in error_of(lambda: load(spark, tmp_path / "t").where("nope = 1").collect())

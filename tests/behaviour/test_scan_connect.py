@@ -1,18 +1,13 @@
-"""The native scan over Spark Connect: the same rows as classic, and nothing that only classic has."""
+"""Native scan and connector over Spark Connect: the same rows as classic, nothing that only classic has."""
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+import scan_process
 from delvec.delta.table import DeltaTable
 from golden_data import GOLDEN
 from lake import BY_ID, FLAT, Lake
@@ -20,7 +15,6 @@ from rows import multiset, read_rows
 
 pytestmark = pytest.mark.spark
 
-SCRIPT = Path(__file__).resolve().parents[1] / "connect_scan.py"
 GOLDEN_TABLES = sorted((GOLDEN / "delta").glob("*")) if GOLDEN.is_dir() else []
 SCHEMA = pa.schema(
     [
@@ -47,31 +41,17 @@ def written(root, *, size=None, files=6, **options):
     return lake
 
 
+def by_connector(name):
+    return f"{name}, by the connector"
+
+
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory):
     """Every scan of this module, made by one session in another process; by the request's name."""
-    if shutil.which("java") is None:
-        pytest.skip("Java is absent: Spark needs it")
-    pytest.importorskip("grpc", reason="grpcio is absent: Spark Connect needs it")
     root = tmp_path_factory.mktemp("connect")
     asked, expected = requests(root)
-    (root / "request.json").write_text(json.dumps(list(asked.values())))
-    environment = os.environ | {"PYTHONPATH": str(SCRIPT.parent), "PYSPARK_PYTHON": sys.executable}
-    environment.pop("SPARK_REMOTE", None)
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), str(root / "request.json"), str(root / "answer.json")],
-        env=environment,
-        cwd=root,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    if done.returncode and "Unable to bind" in done.stderr:
-        pytest.skip("a Spark Connect server cannot be started here")
-    assert done.returncode == 0, done.stderr[-5000:]
-    found = json.loads((root / "answer.json").read_text())
-    return {name: (answer, expected.get(name)) for name, answer in zip(asked, found, strict=True)}
+    found = scan_process.answers(root / "process", asked, remote=True)
+    return {name: (answer, expected.get(name)) for name, answer in found.items()}
 
 
 def requests(root):
@@ -79,6 +59,10 @@ def requests(root):
     by_path = written(root / "by path", size=4000, layout=FLAT)
     by_id = written(root / "by id", mapping=BY_ID)
     many = written(root / "many", files=45)
+    older = written(root / "older")
+    older_rows = older.live
+    older.delete(older.files[0], [0, 1])
+    older.commit()
     broken = written(root / "broken")
     next(broken.root.glob("*.bin")).unlink()
     tables = {"by size": by_size, "by path": by_path, "by id": by_id, "many": many}
@@ -102,19 +86,37 @@ def requests(root):
         "conf": {"spark.sql.parquet.enableVectorizedReader": "false"},
     }
     expected["row based"] = expected["by size"]
+    for name in ("by size", "by path", "by id"):
+        asked[by_connector(name)] = {**asked[name], "connector": True}
+        expected[by_connector(name)] = expected[name]
+    asked[by_connector("chosen")] = {**asked["chosen"], "connector": True}
+    asked[by_connector("chosen")]["columns"] = ["id", "_metadata", "p q"]
+    expected[by_connector("chosen")] = multiset(
+        {"id": r["id"], "_metadata": r["_metadata"], "p q": r["p q"]}
+        for r in many.live
+        if r["id"] < 2000 and r["p q"] == "x"
+    )
+    asked[by_connector("version")] = {"table": str(older.root), "version": 0, "connector": True}
+    expected[by_connector("version")] = multiset(older_rows)
+    asked[by_connector("broken")] = {"table": str(broken.root), "connector": True}
+    asked[by_connector("unknown")] = {"table": str(by_size.root), "columns": ["nothing"], "connector": True}
     asked["broken"] = {"table": str(broken.root)}
     asked["unknown"] = {"table": str(by_size.root), "where": "nothing = 1"}
     for place in GOLDEN_TABLES:
         table = DeltaTable.open(str(place))
         asked[place.name] = {"table": str(place)}
-        expected[place.name] = multiset(read_rows(table.snapshot().plan(), table.storage))
+        asked[by_connector(place.name)] = {"table": str(place), "connector": True}
+        wanted = multiset(read_rows(table.snapshot().plan(), table.storage))
+        expected[place.name] = expected[by_connector(place.name)] = wanted
     return asked, expected
 
 
 OWN = ["by size", "by path", "by id", "many", "distributed", "chosen", "row based"]
+CONNECTED = ["by size", "by path", "by id", "chosen", "version"]
+NAMES = [place.name for place in GOLDEN_TABLES]
 
 
-@pytest.mark.parametrize("name", [*OWN, *(place.name for place in GOLDEN_TABLES)])
+@pytest.mark.parametrize("name", [*OWN, *NAMES, *map(by_connector, [*CONNECTED, *NAMES])])
 def test_the_same_rows(answers, name):
     found, expected = answers[name]
     assert Counter(found["rows"]) == expected
@@ -124,3 +126,8 @@ def test_errors_name_what_is_wrong(answers):
     assert "CorruptVectorError: vector file is missing" in answers["broken"][0]["error"]
     assert "InvalidOperationError" in answers["unknown"][0]["error"]
     assert "nothing" in answers["unknown"][0]["error"]
+
+
+def test_errors_of_the_connector_name_what_is_wrong(answers):
+    assert "CorruptVectorError: vector file is missing" in answers[by_connector("broken")][0]["error"]
+    assert "unknown column `nothing` in option columns" in answers[by_connector("unknown")][0]["error"]

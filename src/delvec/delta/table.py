@@ -175,8 +175,10 @@ class DeltaTable:
         self._tip = listing.commits.get(snapshot.version)
 
     def _at(self, version: int) -> Snapshot:
-        if self._latest is not None and self._latest.version == version:
-            return self._latest
+        held = self._latest
+        # Another table may have taken the old one's place.
+        if held is not None and held.version == version and self._advanced():
+            return held
         listing = list_from_hint(self.storage)
         if not listing.whole and version not in range(min(listing.checkpoints), listing.latest + 1):
             listing = list_log(self.storage)

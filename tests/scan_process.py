@@ -1,0 +1,140 @@
+"""Scans in a process of their own: classic and Connect cannot share one, nor can sessions of other settings.
+
+    python scan_process.py <request> <answer>
+
+The request is JSON: ``remote``, whether the session is a Connect one; ``settings`` of the session; ``scans``,
+a list of ``{"table", "version", "where", "columns", "later", "conf", "distributed", "connector", "options"}``
+all but the first of which may be absent. The answer has for each the rows' count by their text, the schema
+and the files that Spark opens, or the error. ``answers`` runs it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+Scan = dict[str, Any]
+_SECONDS = 280
+
+
+def answers(
+    folder: Path, scans: Mapping[str, Scan], *, remote: bool, settings: Mapping[str, str] | None = None
+) -> dict[str, dict[str, Any]]:
+    """What each scan gives, by its name; skips the test where there can be no such session."""
+    import pytest
+
+    if shutil.which("java") is None:
+        pytest.skip("Java is absent: Spark needs it")
+    if remote:
+        pytest.importorskip("grpc", reason="grpcio is absent: Spark Connect needs it")
+    folder.mkdir(parents=True, exist_ok=True)
+    request, answer = folder / "request.json", folder / "answer.json"
+    asked = {"remote": remote, "settings": dict(settings or {}), "scans": list(scans.values())}
+    request.write_text(json.dumps(asked))
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "PYSPARK_PYTHON": sys.executable}
+    for name in [name for name in environment if name == "SPARK_REMOTE" or name.startswith("AWS_")]:
+        del environment[name]
+    environment["AWS_METADATA_ENDPOINT"] = "http://127.0.0.1:9"  # credentials are given, or there are none
+    done = subprocess.run(
+        [sys.executable, __file__, str(request), str(answer)],
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+    )
+    if done.returncode and "Unable to bind" in done.stderr:
+        pytest.skip("a Spark Connect server cannot be started here")
+    assert done.returncode == 0, done.stderr[-5000:]
+    return dict(zip(scans, json.loads(answer.read_text()), strict=True))
+
+
+def answer_to(spark: Any, asked: Scan) -> dict[str, Any]:
+    from delvec.spark import scan
+    from rows import multiset
+    from scanning import collected
+
+    for name, value in asked.get("conf", {}).items():
+        spark.conf.set(name, value)
+    before = settings_of(spark)
+    usual, scan.DRIVER_CHUNK_BYTES = scan.DRIVER_CHUNK_BYTES, 0 if asked.get("distributed") else 64 << 20
+    try:
+        frame = connected(spark, asked) if asked.get("connector") else scanned(spark, asked)
+        if later := asked.get("later"):
+            frame = frame.where(later)
+        return {
+            "rows": multiset(collected(frame)),
+            "schema": frame.schema.simpleString(),
+            "files": list(frame.inputFiles()),
+        }
+    except Exception as error:  # Spark's or ours: the test says which it expects
+        return {"error": f"{type(error).__name__}: {error}"}
+    finally:
+        scan.DRIVER_CHUNK_BYTES = usual
+        assert settings_of(spark) == before, "the session is not as it was"
+        for name in asked.get("conf", {}):
+            spark.conf.unset(name)
+
+
+def scanned(spark: Any, asked: Scan) -> Any:
+    """By the native scan."""
+    from delvec.table import Table
+
+    table = Table.open(spark, asked["table"], storage_options=asked.get("options"))
+    chosen = {name: asked[name] for name in ("version", "where", "columns") if name in asked}
+    return table.to_df(**chosen)
+
+
+def connected(spark: Any, asked: Scan) -> Any:
+    """By the connector, which has no ``where`` of its own."""
+    reader = spark.read.format("delvec").options(**asked.get("options", {}))
+    if "version" in asked:
+        reader = reader.option("version", asked["version"])
+    if "columns" in asked:
+        reader = reader.option("columns", ", ".join(f"`{name}`" for name in asked["columns"]))
+    frame = reader.load(asked["table"])
+    return frame.where(asked["where"]) if "where" in asked else frame
+
+
+def settings_of(spark: Any) -> dict[str, str]:
+    found = spark.conf.getAll
+    return dict(found() if callable(found) else found)
+
+
+def session(asked: Mapping[str, Any]) -> Any:
+    from pyspark.sql import SparkSession
+
+    start = SparkSession.builder
+    builder = start.remote("local[2]") if asked["remote"] else start.master("local[2]")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    for name, value in (settings | asked["settings"]).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def main() -> None:
+    request, target = map(Path, sys.argv[1:])
+    asked = json.loads(request.read_text())
+    spark = session(asked)
+    target.write_text(json.dumps([answer_to(spark, each) for each in asked["scans"]]))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        main()
