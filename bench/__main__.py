@@ -1,20 +1,20 @@
 """``python -m bench [--quick] [--write] [name …]``: run the benches and print their figures.
 
-``--write`` puts the figures between the markers of ``docs/benchmarks.md``.
+``--write`` puts the figures of each bench between its markers in ``docs/benchmarks.md``.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
-from bench import log, scan, vectors
+from bench import log, scan, vectors, write
 from bench.harness import Figure, Section, as_seconds, machine
 
 PACKAGES = ("pyroaring", "numpy", "pyarrow", "obstore", "deltalake", "pyspark")
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
+BEGIN, END = "<!-- figures of {}: begin -->", "<!-- figures of {}: end -->"
 
 
 def bench_vectors(*, quick: bool) -> list[Section]:
@@ -45,8 +45,9 @@ BENCHES: dict[str, Callable[..., list[Section]]] = {
     "vectors": bench_vectors,
     "log": log.bench,
     "scan": scan.bench,
+    "write": write.bench,
 }
-# The scan's takes half an hour and both official jars: asked for by name.
+# Those of Spark take half an hour and both official jars: asked for by name.
 BY_DEFAULT = ("vectors", "log")
 
 
@@ -60,25 +61,26 @@ def main() -> None:
     given = parser.parse_args()
     if unknown := set(given.names) - set(BENCHES):
         parser.error(f"no such bench: {', '.join(sorted(unknown))}")
-    text = run(given.names or BY_DEFAULT, quick=given.quick)
-    print(text)
-    if given.write:
-        write(text)
+    for name in given.names or BY_DEFAULT:
+        text = run(name, quick=given.quick)
+        print(text)
+        if given.write:
+            write_figures(name, text)
 
 
-def run(names: Iterable[str], *, quick: bool) -> str:
-    """The figures as markdown."""
-    sections = [section for name in names for section in BENCHES[name](quick=quick)]
-    return "\n".join([machine(PACKAGES) + "\n", *(section.markdown() for section in sections)])
+def run(name: str, *, quick: bool) -> str:
+    """The figures of a bench as markdown."""
+    sections = [section.markdown() for section in BENCHES[name](quick=quick)]
+    return "\n".join([machine(PACKAGES) + "\n", *sections])
 
 
-def write(text: str) -> None:
-    document = DOCUMENT.read_text()
-    if BEGIN not in document or END not in document:
-        raise SystemExit(f"{DOCUMENT} lacks the markers {BEGIN} and {END}")
-    head, _, rest = document.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    DOCUMENT.write_text(f"{head}{BEGIN}\n\n{text}\n{END}{tail}")
+def write_figures(name: str, text: str) -> None:
+    document, begin, end = DOCUMENT.read_text(), BEGIN.format(name), END.format(name)
+    if begin not in document or end not in document:
+        raise SystemExit(f"{DOCUMENT} lacks the markers {begin} and {end}")
+    head, _, rest = document.partition(begin)
+    _, _, tail = rest.partition(end)
+    DOCUMENT.write_text(f"{head}{begin}\n\n{text}\n{end}{tail}")
 
 
 if __name__ == "__main__":

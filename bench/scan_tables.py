@@ -35,7 +35,7 @@ SHARES = {"0": 0, "0.001 %": 1, "5 %": 5_000, "50 %": 50_000}
 EQUAL = "equal"
 _FULL_ROWS, _FULL_ROW_GROUP = 20_000_000, 16 << 20
 _COMPLETE = "complete"
-_CATALOG, _ROWS_TABLE, _EQUAL_TABLE = "ice", "ice.bench.rows", "ice.bench.equal"
+_CATALOG, ROWS_TABLE, _EQUAL_TABLE = "ice", "ice.bench.rows", "ice.bench.equal"
 
 
 @contextmanager
@@ -92,7 +92,7 @@ class Tables:
         return str(self.folder / "delta" / _slug(share))
 
     def iceberg(self, spark: Any, share: str) -> Any:
-        name = _EQUAL_TABLE if share == EQUAL else _ROWS_TABLE
+        name = _EQUAL_TABLE if share == EQUAL else ROWS_TABLE
         return spark.read.option("versionAsOf", self.snapshots[share]).table(name)
 
     @property
@@ -125,7 +125,7 @@ def tables(spark: Any, rows: int) -> Tables:
         _write_iceberg(spark, folder)
         (folder / _COMPLETE).touch()
     deletes = [share for share in SHARES if SHARES[share]]
-    added, *deleted = _snapshots(spark, _ROWS_TABLE)
+    added, *deleted = _snapshots(spark, ROWS_TABLE)
     snapshots = {"0": added} | dict(zip(deletes, deleted, strict=True))
     return Tables(folder, snapshots | {EQUAL: _snapshots(spark, _EQUAL_TABLE)[-1]})
 
@@ -141,7 +141,7 @@ def _write_plain(spark: Any, folder: Path, rows: int) -> None:
     first = min((folder / "plain").glob("*.parquet"))
     (folder / EQUAL).mkdir()
     for number in range(FILES):
-        _link(first, folder / EQUAL / f"part-{number:05d}.parquet")
+        link(first, folder / EQUAL / f"part-{number:05d}.parquet")
     many = spark.range(0, MANY_ROWS, 1, MANY_FILES // PARTITIONS).selectExpr(
         *columns, f"CAST(pmod(id, {PARTITIONS}) AS INT) AS p"
     )
@@ -164,7 +164,7 @@ def _check_files(folder: Path) -> None:
         raise RuntimeError(f"files are {counts} with {len(equal)} sizes in {EQUAL}: {folder}")
 
 
-def _link(source: Path, target: Path) -> None:
+def link(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:  # a file system without hard links
@@ -193,7 +193,7 @@ def _converted(spark: Any, source: Path, target: Path, *, partitioned: bool = Fa
     for file in sorted(source.rglob("*.parquet")):
         place = target / file.relative_to(source)
         place.parent.mkdir(parents=True, exist_ok=True)
-        _link(file, place)
+        link(file, place)
     by = " PARTITIONED BY (p INT)" if partitioned else ""
     spark.sql(f"CONVERT TO DELTA parquet.`{target}`{by}")
     spark.sql(f"ALTER TABLE delta.`{target}` SET TBLPROPERTIES (delta.enableDeletionVectors = true)")
@@ -218,7 +218,7 @@ def _condition(deleted: int) -> str:
 def _write_iceberg(spark: Any, folder: Path) -> None:
     spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {_CATALOG}.bench")
     deletes = [share for share in SHARES.values() if share]
-    _add_iceberg(spark, _ROWS_TABLE, folder / "plain", deletes)
+    _add_iceberg(spark, ROWS_TABLE, folder / "plain", deletes)
     _add_iceberg(spark, _EQUAL_TABLE, folder / EQUAL, [SHARES["5 %"]])
 
 
