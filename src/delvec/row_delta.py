@@ -7,13 +7,14 @@ became of it. What grows with the number of files is an Arrow table, as in `plan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from delvec.plan import Base
 from delvec.schema import Schema
+from delvec.storage import Storage
 
 ADDED_SCHEMA = pa.schema(
     [
@@ -52,6 +53,12 @@ cardinality   the number of all deleted rows; ``deleted``: of those that this op
 """
 
 
+StoreVectors = Callable[[Storage, Sequence[bytes]], list[tuple[str, int, int]]]
+"""Stores framed blobs as the format has them; for each the file's location, the blob's offset and its length.
+It is sent to executors, where storage and format are the only things known.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Constraint:
     """A condition that no written row may violate; null satisfies it where ``null_holds``."""
@@ -74,6 +81,7 @@ class WriteRules:
     change_files      changes of rows must also be written as files of their own
     row_id_column, row_version_column   where rows that move keep their lineage: the stored columns' names
     target_file_size  bytes of a data file, about
+    store_vectors     how executors store vectors; None: only the driver does
     """
 
     schema: Schema
@@ -87,6 +95,7 @@ class WriteRules:
     row_id_column: str | None = None
     row_version_column: str | None = None
     target_file_size: int = 128 << 20
+    store_vectors: StoreVectors | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from delvec import detect, formats
-from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.errors import InvalidOperationError, StorageError, UnsupportedFeatureError
 from delvec.plan import ScanPlan
 from delvec.row_delta import Txn
 from delvec.schema import Schema
@@ -27,6 +28,7 @@ from delvec.spark.types import as_nullable, from_spark, logical, quoted
 from delvec.spark.update import update
 
 _FILE_COLUMNS = ["location", "size", "record_count", "partition"]
+_STORE_EXCEPTIONS = ("java.io.", "java.nio.file.", "org.apache.hadoop.fs.")
 _registered: dict[str, Table] = {}
 
 
@@ -194,7 +196,9 @@ class Table:
         files = plan.files.select(_FILE_COLUMNS).add_column(3, "deleted_count", deleted)
         if not any(spec.fields for spec in plan.specs.values()):
             files = files.drop_columns(["partition"])  # Spark has no struct without fields
-        return self._spark.createDataFrame(files)
+        # Else a time without a zone would be taken for one in the session's zone.
+        schema = from_arrow_schema(files.schema, prefer_timestamp_ntz=True)
+        return self._spark.createDataFrame(files, schema)
 
     def history(self, limit: int | None = None) -> DataFrame:
         """The commits, newest first."""
@@ -235,6 +239,19 @@ def _run(verb: Callable[[], OperationResult]) -> OperationResult:
         if ours is error:
             raise
         raise ours from None
+    except Exception as error:
+        refused = _refusal(error)
+        if refused is None:
+            raise
+        raise refused from error
+
+
+def _refusal(error: Exception) -> StorageError | None:
+    """What a store answered Spark, which has no exception of its own for it."""
+    java = getattr(error, "java_exception", None)  # of py4j, which a Connect client need not have
+    if java is None or not str(java.getClass().getName()).startswith(_STORE_EXCEPTIONS):
+        return None
+    return StorageError(f"Spark could not read or write: {java.toString()}")
 
 
 def _schema(spark: SparkSession, given: DataFrame | StructType | str) -> Schema:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -21,6 +22,7 @@ from delvec.delta.features import (
 )
 from delvec.delta.properties import is_active
 from delvec.delta.schema import MAPPING_NONE
+from delvec.delta.stored_vectors import store_at
 from delvec.delta.writable import fields_of
 from delvec.errors import FormatError, UnsupportedFeatureError
 from delvec.row_delta import Constraint, WriteRules
@@ -55,6 +57,7 @@ def write_rules(snapshot: Snapshot) -> WriteRules:
         row_id_column=found.get(properties.ROW_ID_COLUMN) if tracked else None,
         row_version_column=found.get(properties.ROW_VERSION_COLUMN) if tracked else None,
         target_file_size=properties.size(found, properties.TARGET_FILE_SIZE, DEFAULT_FILE_SIZE),
+        store_vectors=partial(store_at, dict(found)),
     )
 
 

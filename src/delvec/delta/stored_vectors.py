@@ -24,21 +24,28 @@ _RELATIVE = re.compile(r"(?:(?P<prefix>[^/]+)/)?deletion_vector_(?P<uuid>[0-9a-f
 def store(
     storage: Storage, blobs: Sequence[bytes], table_properties: Mapping[str, str]
 ) -> tuple[list[Body], list[str]]:
-    """Write the framed blobs, several to a file of about 2 MiB.
+    """Write the framed blobs, as `store_at` does.
 
     Returned are a descriptor for each, without its cardinality, and the paths of the files.
     """
-    descriptors: list[Body] = []
-    paths: list[str] = []
+    places = store_at(table_properties, storage, blobs)
+    paths = list(dict.fromkeys(path for path, _, _ in places))
+    return [descriptor_at(storage.root, *place) for place in places], paths
+
+
+def store_at(
+    table_properties: Mapping[str, str], storage: Storage, blobs: Sequence[bytes]
+) -> list[tuple[str, int, int]]:
+    """Write the framed blobs, several to a file of about 2 MiB, as ``row_delta.StoreVectors`` has it."""
+    places: list[tuple[str, int, int]] = []
     for group in _groups(blobs):
-        prefix, identifier = _prefix(table_properties), uuid.uuid4()
-        data, places = vector_file.pack_blobs(group)
-        path = f"{prefix}/" * bool(prefix) + f"deletion_vector_{identifier}.bin"
+        prefix = _prefix(table_properties)
+        path = f"{prefix}/" * bool(prefix) + f"deletion_vector_{uuid.uuid4()}.bin"
+        data, found = vector_file.pack_blobs(group)
         storage.put(path, data)
-        paths.append(path)
-        name = prefix + z85.encode(identifier.bytes)
-        descriptors += [_stored_at(name, offset, size) for offset, size in places]
-    return descriptors, paths
+        here = location.join(storage.root, path)
+        places += [(here, offset, size + blob.FRAME_SIZE) for offset, size in found]
+    return places
 
 
 def descriptor_at(root: str, found: str, offset: int, length: int) -> Body:

@@ -7,19 +7,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pyarrow as pa
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 
 from delvec.errors import InvalidOperationError
 from delvec.plan import ScanPlan
-from delvec.row_delta import MetadataChange, Read, RowDelta, Txn
+from delvec.row_delta import MetadataChange, Read, RowDelta, Txn, WriteRules
+from delvec.spark import changes
 from delvec.spark.checks import checked, kept_to
-from delvec.spark.conditions import expression
+from delvec.spark.conditions import expression, verify_condition
 from delvec.spark.conforming import conformed, evolved
-from delvec.spark.find import find_rows
+from delvec.spark.delete import find_matching, removed_rows
 from delvec.spark.partitions import same_partitions
 from delvec.spark.removal import remove_rows
-from delvec.spark.scan import place_columns
-from delvec.spark.target import OperationResult, Target, live_rows, shown, split_by_match
+from delvec.spark.target import OperationResult, Target, live_rows, row_size, shown, split_by_match
 from delvec.spark.write import WrittenFiles, write_rows
 
 OPERATION = "WRITE"
@@ -43,6 +44,7 @@ def append(target: Target, frame: DataFrame, *, merge_schema: bool, txn: Txn | N
 
 def create(target: Target, frame: DataFrame | None) -> OperationResult:
     """The first commit of a table that is drafted, with the rows of ``frame``."""
+    _verify_constraints(target, target.rules)
     if frame is None:
         return target.commit(RowDelta(target.base, "CREATE TABLE", {}, Read(blind=True)))
     delta = _delta(target, _write(target, frame), "", Read(blind=True))
@@ -54,10 +56,17 @@ def set_properties(target: Target, properties: Mapping[str, str | None]) -> Oper
     if not properties:
         raise InvalidOperationError("no properties are given, expected at least one")
     change = MetadataChange(properties=dict(properties))
+    _verify_constraints(target, target.snapshot.rules(change, new_rows=False))
     unset = all(value is None for value in properties.values())
     operation = "UNSET TBLPROPERTIES" if unset else "SET TBLPROPERTIES"
     parameters = {"properties": json.dumps(dict(properties))}
     return target.commit(RowDelta(target.base, operation, parameters, Read(blind=True), metadata=change))
+
+
+def _verify_constraints(target: Target, rules: WriteRules) -> None:
+    """Refuse what is no condition on the table's rows: no row could ever be written."""
+    for constraint in rules.constraints:
+        verify_condition(target.empty(), constraint.condition, f"constraint {constraint.name}:")
 
 
 def overwrite(
@@ -81,22 +90,41 @@ def overwrite(
 
 
 def _overwrite_where(target: Target, frame: DataFrame, where: str | Column) -> OperationResult:
-    whole, rest = split_by_match(target.plan_verified(where))
+    plan = target.plan_verified(where)
     message = f"a new row is outside of the condition {shown(where)!r}, expected all rows within"
-    written = _write(target, kept_to(conformed(frame, target.rules.schema), expression(where), message))
-    old = target.scan(rest, located=True).where(expression(where))
-    removal = remove_rows(target, rest, find_rows(old, *place_columns(target.schema)).files)
+    rows = kept_to(conformed(frame, target.rules.schema), expression(where), message)
+    if target.rules.vectors or not target.rules.change_files:
+        return _replaced_where(target, plan, rows, where)
+    rows = rows.persist(StorageLevel.MEMORY_AND_DISK)  # change files will tell the rows once more
+    try:
+        return _replaced_where(target, plan, rows, where)
+    finally:
+        rows.unpersist()
+
+
+def _replaced_where(target: Target, plan: ScanPlan, rows: DataFrame, where: str | Column) -> OperationResult:
+    whole, rest = split_by_match(plan)
+    written = _write(target, rows)
+    old = find_matching(target, rest, where)
+    if not written.rows and not len(whole.files) and not old.files:
+        return target.unchanged(numOutputRows=0)
+    removal = remove_rows(target, rest, old.files)
+    told = removed_rows(target, removal, whole, rest, where)
+    if told:
+        told.append((changes.INSERT, rows))
     read = Read(condition=where if isinstance(where, str) else None, files=rest.files.column("file_id"))
     delta = _delta(target, written, "Overwrite", read)
-    if not written.rows and not len(whole.files) and not len(removal.removed) and not len(removal.vectors):
-        return target.unchanged(numOutputRows=0)
+    gone = live_rows(whole)
+    metrics = {} if gone is None else {"numDeletedRows": gone + old.distinct}
     return target.commit(
         replace(
             delta,
             parameters=dict(delta.parameters) | {"predicate": shown(where)},
+            metrics=dict(delta.metrics) | metrics | {"numCopiedRows": removal.written.rows},
             added=pa.concat_tables([written.files, removal.written.files]),
             removed=pa.concat_arrays([whole.files.column("file_id").combine_chunks(), removal.removed]),
             vectors=removal.vectors,
+            change_files=changes.write_changes(target, told, size=row_size(rest) * old.count).files,
         )
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame
@@ -11,9 +12,11 @@ from delvec.errors import InvalidOperationError
 from delvec.schema import Field, Schema, Struct
 from delvec.spark.assign import assigned
 from delvec.spark.conditions import expression, verify_expression
-from delvec.spark.types import quoted, spark_type
+from delvec.spark.types import spark_type
 
 Assignments = Mapping[str, "str | Column"]
+# A part of a dotted name: in backquotes or without.
+_PART = re.compile(r"(`(?:[^`]|``)*`)(?:\.|$)|([^.]+)")
 Targets = dict[str, list[tuple[tuple[str, ...], Column]]]
 
 
@@ -45,17 +48,30 @@ def new_column(field: Field, targets: Targets, frame: DataFrame, old: Column | N
         inner = _inside(field, path)
         held = frame.select(value).schema[0].dataType
         typed = assigned(value, held, spark_type(inner.type), ".".join((field.name, *path)))
-        column = typed if not path else column.withField(".".join(map(quoted, path)), typed)
+        column = _with(column, field, path, typed)
     return column
+
+
+def _with(column: Column, field: Field, path: tuple[str, ...], value: Column) -> Column:
+    """The column with another value at ``path`` inside it; where a struct is null, its other fields are."""
+    if not path:
+        return value
+    assert isinstance(field.type, Struct)
+    parts = [
+        _with(column[inner.name], inner, path[1:], value) if inner.name == path[0] else column[inner.name]
+        for inner in field.type
+    ]
+    names = [inner.name for inner in field.type]
+    return F.struct(*(part.alias(name) for part, name in zip(parts, names, strict=True)))
 
 
 def _path(name: str, schema: Schema, what: str, *, case_sensitive: bool) -> tuple[str, ...]:
     """The names of the field, in the schema's spelling: a column's, or with dots that of a field inside."""
-    whole = schema.find(name.strip("`"), case_sensitive=case_sensitive)
+    whole = schema.find(name, case_sensitive=case_sensitive)
     if len(whole) == 1:
         return (whole[0].name,)
     inside, names = schema, []
-    for part in _parts(name):
+    for part in _parts(name) or [name]:
         fields = inside.find(part, case_sensitive=case_sensitive)
         if len(fields) != 1:
             known = ", ".join(field.name for field in inside)
@@ -67,15 +83,9 @@ def _path(name: str, schema: Schema, what: str, *, case_sensitive: bool) -> tupl
 
 
 def _parts(name: str) -> list[str]:
-    """A dotted name, in which backquotes may enclose a part."""
-    parts, rest = [], name
-    while rest:
-        if rest.startswith("`") and (end := rest.find("`", 1)) > 0:
-            part, rest = rest[1:end], rest[end + 1 :].removeprefix(".")
-        else:
-            part, _, rest = rest.partition(".")
-        parts.append(part)
-    return parts
+    """A dotted name, in which backquotes may enclose a part; two of them stand for one inside."""
+    found = _PART.findall(name)
+    return [quoted[1:-1].replace("``", "`") or plain for quoted, plain in found]
 
 
 def _inside(field: Field, path: tuple[str, ...]) -> Field:

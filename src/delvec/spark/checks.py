@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+from pyspark.sql.types import NullType
 
 from delvec.row_delta import Constraint, WriteRules
 from delvec.schema import Schema, Struct
@@ -17,16 +18,13 @@ VIOLATION = "\u2063delvec\u2063"
 
 def checked(frame: DataFrame, rules: WriteRules) -> DataFrame:
     """The frame, whose job fails at the first row that breaks a rule of the table."""
-    found = [_verdict(holds, message) for holds, message in _conditions(rules)]
-    for verdict in found:
-        frame = frame.where(verdict)
-    return frame
+    return _guarded(frame, list(_conditions(rules)))
 
 
 def kept_to(frame: DataFrame, condition: str | Column, message: str) -> DataFrame:
     """The frame, whose job fails at the first row for which the condition is not true."""
-    holds = F.expr(condition) if isinstance(condition, str) else condition
-    return frame.where(_verdict(F.coalesce(holds, F.lit(False)), message))  # noqa: FBT003
+    within = F.expr(condition) if isinstance(condition, str) else condition
+    return _guarded(frame, [(F.coalesce(within, F.lit(False)), message)])  # noqa: FBT003
 
 
 def violation(message: str) -> str:
@@ -34,8 +32,8 @@ def violation(message: str) -> str:
 
 
 def _conditions(rules: WriteRules) -> Iterator[tuple[Column, str]]:
-    for holds, name in _not_null(rules.schema, ()):
-        yield holds, f"NOT NULL column {name} is given null"
+    for present, name in _not_null(rules.schema, ()):
+        yield present, f"NOT NULL column {name} is given null"
     for constraint in rules.constraints:
         yield _holds(constraint), f"constraint {constraint.name} ({constraint.condition}) is violated"
 
@@ -49,8 +47,8 @@ def _not_null(schema: Schema, path: tuple[str, ...]) -> Iterator[tuple[Column, s
     for field in schema:
         here = (*path, field.name)
         if not field.nullable:
-            holds = _column(here).isNotNull()
-            yield (_column(path).isNull() | holds if path else holds), ".".join(here)
+            present = _column(here).isNotNull()
+            yield (_column(path).isNull() | present if path else present), ".".join(here)
         if isinstance(field.type, Struct):
             yield from _not_null(field.type, here)
 
@@ -59,6 +57,15 @@ def _column(path: tuple[str, ...]) -> Column:
     return F.col(".".join(quoted(name) for name in path))
 
 
-def _verdict(holds: Column, message: str) -> Column:
-    broken = F.raise_error(F.lit(violation(message))).cast("boolean")
-    return F.when(holds, F.lit(True)).otherwise(broken)  # noqa: FBT003
+def _guarded(frame: DataFrame, conditions: Sequence[tuple[Column, str]]) -> DataFrame:
+    """The frame, one of whose values cannot be computed in a row that breaks a condition.
+
+    A filter would not do: Spark moves filters below joins, where rows are that the frame does not have.
+    """
+    if not conditions:
+        return frame
+    broken = F.coalesce(*(F.when(~kept, F.lit(violation(message))) for kept, message in conditions))
+    fields = frame.schema.fields
+    guard = next((field for field in fields if not isinstance(field.dataType, NullType)), fields[0])
+    value = F.when(broken.isNull(), F.col(quoted(guard.name)))
+    return frame.withColumn(guard.name, value.otherwise(F.raise_error(broken).cast(guard.dataType)))

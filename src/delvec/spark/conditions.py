@@ -16,7 +16,11 @@ _NOT_DETERMINISTIC = "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
 
 
 def expression(given: str | Column) -> Column:
-    return F.expr(given) if isinstance(given, str) else given
+    if isinstance(given, str):
+        return F.expr(given)
+    if isinstance(given, Column):
+        return given
+    raise InvalidOperationError(f"expression is {given!r}, expected Spark SQL text or a Column")
 
 
 def verify_condition(frame: DataFrame, given: str | Column, what: str) -> None:
@@ -53,4 +57,5 @@ def _shown(given: str | Column) -> str:
 
 
 def _reason(error: PySparkException) -> str:
-    return str(error).strip().split("\n", 1)[0].split("; line", 1)[0]
+    """Spark's message without its code, its place in a text of ours, and the plan."""
+    return " ".join(str(error).split("SQLSTATE", 1)[0].split()).rstrip(". ")

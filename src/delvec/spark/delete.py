@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 
+from delvec.plan import ScanPlan
 from delvec.row_delta import Read, RowDelta
+from delvec.spark.changes import DELETE as DELETED
+from delvec.spark.changes import write_changes
 from delvec.spark.conditions import expression
-from delvec.spark.find import find_rows
-from delvec.spark.removal import remove_rows
+from delvec.spark.find import FoundRows, find_rows
+from delvec.spark.removal import Removal, remove_rows
 from delvec.spark.scan import place_columns
-from delvec.spark.target import OperationResult, Target, live_rows, shown, split_by_match
+from delvec.spark.target import OperationResult, Target, live_rows, row_size, shown, split_by_match
+from delvec.spark.types import quoted
 
 OPERATION = "DELETE"
 
@@ -21,12 +26,12 @@ def delete(target: Target, where: str | Column | None) -> OperationResult:
     if where is None:
         return _delete_all(target)
     whole, rest = split_by_match(target.plan_verified(where))
-    frame = target.scan(rest, located=True).where(expression(where))
-    found = find_rows(frame, *place_columns(target.schema))
+    found = find_matching(target, rest, where)
     if not found.files and not len(whole.files):
         return target.unchanged(numDeletedRows=0)
     gone = live_rows(whole)
     removal = remove_rows(target, rest, found.files)
+    told = removed_rows(target, removal, whole, rest, where)
     metrics = {} if gone is None else {"numDeletedRows": gone + found.distinct}
     removed = pa.concat_arrays([whole.files.column("file_id").combine_chunks(), removal.removed])
     delta = RowDelta(
@@ -38,8 +43,35 @@ def delete(target: Target, where: str | Column | None) -> OperationResult:
         added=removal.written.files,
         removed=removed,
         vectors=removal.vectors,
+        change_files=write_changes(target, told, size=row_size(rest) * found.count).files,
     )
     return target.commit(delta)
+
+
+def find_matching(target: Target, plan: ScanPlan, where: str | Column) -> FoundRows:
+    """The rows of the plan's files for which ``where`` is true. No job runs where there is no file."""
+    if not len(plan.files):
+        return FoundRows({}, 0)
+    return find_rows(_matching(target, plan, where), *place_columns(target.schema))
+
+
+def _matching(target: Target, plan: ScanPlan, where: str | Column) -> DataFrame:
+    return target.scan(plan, located=True).where(expression(where))
+
+
+def removed_rows(
+    target: Target, removal: Removal, whole: ScanPlan, rest: ScanPlan, where: str | Column
+) -> list[tuple[str, DataFrame]]:
+    """The changes that files must tell; none where the data files tell them.
+
+    A file written again would show its copied rows as changes. And a commit that has change files must have
+    all changes in them, those of files that leave whole too.
+    """
+    if not target.rules.change_files or not removal.written.rows:
+        return []
+    columns = [F.col(quoted(field.name)) for field in target.schema]
+    gone = [target.scan(whole), _matching(target, rest, where).select(*columns)]
+    return [(DELETED, frame) for frame in gone]
 
 
 def _delete_all(target: Target) -> OperationResult:

@@ -22,7 +22,7 @@ _SCHEMA = "key bigint, words array<bigint>"
 
 def load_chunks(spark: SparkSession, storage: Storage, vectors: VectorFiles) -> DataFrame:
     """The chunks of all vectors, as `vectors.load_chunks` has them."""
-    _check_executors(spark)
+    check_executors(spark, "vectors are too large for the driver, and the executors cannot load them")
     root, options = storage.root, dict(storage.options)
     table = vectors.deletes.append_column("first_key", pa.array(vectors.first_keys))
     columns = [
@@ -58,7 +58,9 @@ def _expand(
             yield from chunk_batches(keys[found.row], found.bitmap)
 
 
-def _check_executors(spark: SparkSession) -> None:
+def check_executors(spark: SparkSession, why: str) -> None:
+    """Refuse to go on where executors lack what delvec's code on them needs; ``why`` it is asked for."""
+
     def probe(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import delvec.deletes.examine  # noqa: F401, PLC0415 - whether the executor can
 
@@ -68,7 +70,6 @@ def _check_executors(spark: SparkSession) -> None:
         spark.range(1).mapInArrow(probe, "id bigint").count()
     except PySparkException as error:
         raise UnsupportedFeatureError(
-            "vectors are too large for the driver, and the executors cannot load them: delvec and pyarrow "
-            f"must be installed there ({str(error).strip().splitlines()[-1]})",
+            f"{why}: delvec and pyarrow must be installed there ({str(error).strip().splitlines()[-1]})",
             feature="delvec on executors",
         ) from error

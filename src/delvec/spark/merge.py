@@ -24,10 +24,11 @@ from delvec.plan import ScanPlan
 from delvec.row_delta import MetadataChange, Read, RowDelta
 from delvec.schema import Field
 from delvec.spark import changes
+from delvec.spark.assign import assigned
 from delvec.spark.assignments import new_column, resolve
 from delvec.spark.checks import checked
 from delvec.spark.conditions import expression, verify_condition
-from delvec.spark.conforming import evolved
+from delvec.spark.conforming import conformed, evolved
 from delvec.spark.find import FoundRows, find_rows
 from delvec.spark.merge_clauses import (
     DELETE,
@@ -135,41 +136,61 @@ class _Run:
 
     def _pairs(self, plan: ScanPlan, source: DataFrame, count: int) -> DataFrame:
         names, matched = self.names, F.col(self.names.source).isNotNull()
-        joined = self._joined(plan, source, count)
-        clauses = [*self._of(MATCHED), *self._of(NOT_MATCHED_BY_SOURCE)]
-        number = number_of(clauses, {MATCHED: matched, NOT_MATCHED_BY_SOURCE: ~matched})
-        chosen = joined.withColumn(names.clause, number)
+        clauses = self._of(MATCHED)
+        rows = self._joined(plan, source, count)
+        rows = rows.withColumn(names.clause, number_of(clauses, {MATCHED: matched}))
+        new = self._new_rows(rows, clauses, old=True)
+        rows = rows.select(f"{quoted(self.asked.target_alias)}.*", names.source, names.clause, new)
+        if self._of(NOT_MATCHED_BY_SOURCE):
+            rows = self._unmatched(rows)
         kept = F.col(names.clause).isNotNull()
-        chosen = chosen.where(kept | matched if self._of(NOT_MATCHED) else kept)
-        columns = [F.col(name) for name in (names.file, names.row, names.source, names.clause)]
-        columns.append(
-            self._new_rows(chosen, self._of(MATCHED, NOT_MATCHED_BY_SOURCE), old=True).alias(names.new)
-        )
+        rows = rows.where(kept | matched if self._of(NOT_MATCHED) else kept)
+        columns = [F.col(name) for name in (names.file, names.row, names.source, names.clause, names.new)]
         if self.target.rules.change_files:
             columns.append(F.struct(*map(self._old, self.target.schema)).alias(names.old))
-        return chosen.select(*columns)
+        return rows.select(*columns)
 
-    def _new_rows(self, frame: DataFrame, clauses: Sequence[tuple[int, Clause]], *, old: bool) -> Column:
-        """The row that the clause of each row makes of it; null where it makes none."""
-        row = F.lit(None)
+    def _unmatched(self, rows: DataFrame) -> DataFrame:
+        """The rows with what clauses make of those without a match. They see the target's columns alone."""
+        names, clauses = self.names, self._of(NOT_MATCHED_BY_SOURCE)
+        number = number_of(clauses, {NOT_MATCHED_BY_SOURCE: F.col(names.source).isNull()})
+        rows = rows.withColumn(names.clause, F.coalesce(F.col(names.clause), number))
+        new = self._new_rows(rows, clauses, old=True, other=F.col(names.new))
+        others = [F.col(quoted(name)) for name in rows.columns if name != names.new]
+        return rows.select(*others, new)
+
+    def _new_rows(
+        self,
+        frame: DataFrame,
+        clauses: Sequence[tuple[int, Clause]],
+        *,
+        old: bool,
+        other: Column | None = None,
+    ) -> Column:
+        """The row that the clause of each row makes of it; ``other``, or null, where none of these does."""
+        row = F.lit(None) if other is None else other
         for number, clause in clauses:
             if clause.action != DELETE:
                 values = F.struct(*self._values(frame, clause, old=old))
                 row = F.when(F.col(self.names.clause) == number, values).otherwise(row)
-        return row
+        return row.alias(self.names.new)
 
     def _values(self, frame: DataFrame, clause: Clause, *, old: bool) -> list[Column]:
         case_sensitive = session_facts(self.target.spark).case_sensitive
         schema = self.target.rules.schema
         given = _all_values(self.target, self.asked, clause) if clause.values is None else clause.values
         targets = resolve(given, schema, frame, str(clause), case_sensitive=case_sensitive)
-        known = {field.name for field in self.target.schema}
+        held = {field.name: field for field in self.target.schema} if old else {}
         return [
             new_column(
-                field, targets, frame, self._old(field) if old and field.name in known else None
+                field, targets, frame, self._kept(held[field.name], field) if field.name in held else None
             ).alias(field.name)
             for field in schema
         ]
+
+    def _kept(self, held: Field, field: Field) -> Column:
+        """The old value, in the type that the column has after this merge."""
+        return assigned(self._old(held), spark_type(held.type), spark_type(field.type), field.name)
 
     def _old(self, field: Field) -> Column:
         return F.col(f"{quoted(self.asked.target_alias)}.{quoted(field.name)}")
@@ -181,7 +202,7 @@ class _Run:
         alone = source.join(matched, F.col(names.source) == F.col(names.row), "left_anti")
         chosen = alone.withColumn(names.clause, number_of(clauses, {NOT_MATCHED: F.lit(True)}))  # noqa: FBT003
         chosen = chosen.where(F.col(names.clause).isNotNull())
-        rows = chosen.select(self._new_rows(chosen, clauses, old=False).alias(names.new))
+        rows = chosen.select(self._new_rows(chosen, clauses, old=False))
         return rows.select(f"{names.new}.*")
 
     def _committed(
@@ -191,7 +212,7 @@ class _Run:
         updated = self._updated(pairs) if found.flagged else None
         inserted = self._inserted(source, pairs) if self._of(NOT_MATCHED) else None
         written = self._write(updated, inserted, row_size(plan) * (found.flagged + count))
-        if not found.files and not written.rows:
+        if not found.files and not written.rows and self.change is None:
             return target.unchanged(**self._metrics(found, written, count))
         removal = remove_rows(target, plan, found.files)
         told = NOTHING_WRITTEN
@@ -240,10 +261,7 @@ class _Run:
         names = self.names
         rows = pairs.where(F.col(names.clause).isin(self._numbers(action)))
         rows = rows.dropDuplicates([names.file, names.row]).select(f"{names.old}.*")
-        for field in self.target.rules.schema:
-            if field.name not in rows.columns:  # this merge adds the column
-                rows = rows.withColumn(field.name, F.lit(None).cast(spark_type(field.type)))
-        return rows
+        return conformed(rows, self.target.rules.schema)
 
     def _metrics(self, found: FoundRows, written: WrittenFiles, count: int) -> dict[str, int]:
         return {
@@ -305,7 +323,7 @@ def _verify(target: Target, asked: Merge) -> None:
             f"source_alias and target_alias are both {asked.source_alias!r}, expected two names"
         )
     mine = target.empty().alias(asked.target_alias)
-    theirs = target.spark.createDataFrame([], asked.source.schema).alias(asked.source_alias)
+    theirs = asked.source.alias(asked.source_alias)
     both = mine.crossJoin(theirs)
     verify_condition(both, asked.on, "on")
     frames = {MATCHED: both, NOT_MATCHED: theirs, NOT_MATCHED_BY_SOURCE: mine}

@@ -59,7 +59,7 @@ def same_partitions(plan: ScanPlan, rules: WriteRules, written: pa.ChunkedArray)
             None if text is None else _comparable(_stated(text, kind))
             for text, kind in zip(texts, kinds, strict=True)
         )
-        for texts in written.unique().to_pylist()
+        for texts in written.to_pylist()
     }
     values = plan.files.column("partition").to_pylist()
     found = [tuple(_comparable(row[name]) for name in rules.partition_by) in wanted for row in values]

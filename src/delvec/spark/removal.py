@@ -19,6 +19,7 @@ from delvec.deletes.loader import load_vectors
 from delvec.errors import FormatError
 from delvec.plan import DELETES_SCHEMA, DELETION_VECTOR, POSITION_VECTOR, ScanPlan
 from delvec.row_delta import VECTORS_SCHEMA
+from delvec.spark.conforming import conformed
 from delvec.spark.files import location_of
 from delvec.spark.target import Target
 from delvec.spark.write import NOTHING_WRITTEN, WrittenFiles, write_rows
@@ -112,6 +113,6 @@ def _written_again(target: Target, plan: ScanPlan, vectors: pa.Table) -> Written
     )
     index = plan.files.schema.get_field_index("vector")
     files = plan.files.set_column(index, "vector", pa.array(range(len(plan.files)), pa.int32()))
-    frame = target.scan(replace(plan, files=files, deletes=deletes))
+    frame = conformed(target.scan(replace(plan, files=files, deletes=deletes)), target.rules.schema)
     size = pc.sum(plan.files.column("size")).as_py()
     return write_rows(frame, target.storage, target.rules, size=size)

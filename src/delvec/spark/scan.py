@@ -44,7 +44,7 @@ _LARGEST_SIZE = 1 << (63 - _SIZE_CHUNK_BITS)
 _MOST_ROWS = 1 << (_SIZE_CHUNK_BITS + CHUNK_BITS)
 
 _KEY, _WORDS, _PATH, _NUMBER, _VALUES = "key", "words", "path", "number", "values"
-_FILE, _ROW = "file", "row"
+_FILE, _ROW, _SIZE = "file", "row", "size"
 _BY_SIZE, _BY_PATH = "size", "path"
 
 # Files of equal size are read by several scans, at most so many, each of at least so many bytes.
@@ -169,6 +169,8 @@ class _GroupScan:
         group = self.group
         frame = self._read()
         by_path = bool(group.constants) and not group.values_in_folders
+        if by_path or group.vectors_by is not None or located:
+            frame = self._with_places(frame)
         if by_path or group.vectors_by == _BY_PATH:
             frame = self._with_files_by_path(frame, with_values=by_path)
         if group.vectors_by is not None:
@@ -182,8 +184,7 @@ class _GroupScan:
         ]
         named = [column.alias(field.name) for column, field in zip(columns, group.schema, strict=True)]
         if located:
-            metadata, (path, row) = frame.metadataColumn(METADATA), place_columns(self.plan.schema)
-            named += [metadata["file_path"].alias(path), metadata["row_index"].alias(row)]
+            named += [F.col(name) for name in place_columns(self.plan.schema)]
         return frame.select(*named)
 
     def _own(self, name: str) -> str:
@@ -202,6 +203,12 @@ class _GroupScan:
             self.spark, self.stored, locations, StructType(fields), rows=rows, by_folder_names=bool(native)
         )
 
+    def _with_places(self, frame: DataFrame) -> DataFrame:
+        """The frame with its rows' places as columns: PySpark 4.0 cannot join by hidden ones."""
+        metadata = frame.metadataColumn(METADATA)
+        hidden = {_FILE: "file_path", _ROW: "row_index", _SIZE: "file_size"}
+        return frame.select("*", *(metadata[name].alias(self._own(own)) for own, name in hidden.items()))
+
     def _with_files_by_path(self, frame: DataFrame, *, with_values: bool) -> DataFrame:
         """The frame with each row's file number, and partition values.
 
@@ -219,20 +226,20 @@ class _GroupScan:
             values = StructType([StructField(f.name, spark_type(f.type)) for f in self.group.constants])
             fields.append(StructField(self._own(_VALUES), values))
         table = F.broadcast(self.spark.createDataFrame(pa.table(columns), StructType(fields)))
-        path = frame.metadataColumn(METADATA)["file_path"]
+        path = F.col(self._own(_FILE))
         unknown = F.raise_error(F.concat(F.lit("a scan met a file that is not in its plan: "), path))
         known = F.when(F.col(number).isNotNull(), F.lit(True)).otherwise(unknown.cast("boolean"))  # noqa: FBT003
         return frame.join(table, path == table[named], "left").where(known)
 
     def _without_deleted(self, frame: DataFrame) -> DataFrame:
-        files, metadata = self.group.files, frame.metadataColumn(METADATA)
+        files, row = self.group.files, F.col(self._own(_ROW))
         if self.group.vectors_by == _BY_SIZE:
             verify_sizes(self.stored, files.column("location").to_pylist(), files.column("size").to_pylist())
-            bits, number, numbers = _SIZE_CHUNK_BITS, metadata["file_size"], files.column("size").to_numpy()
+            bits, number = _SIZE_CHUNK_BITS, F.col(self._own(_SIZE))
+            numbers = files.column("size").to_numpy()
         else:
             bits, number, numbers = _PATH_CHUNK_BITS, F.col(self._own(_NUMBER)), np.arange(len(files))
         chunks = self._chunks(VectorFiles.of(files, self.plan.deletes, numbers, bits))
-        row = metadata["row_index"]
         key, words = _chunk_key(number, row, bits), F.col(self._own(_WORDS))
         kept = words.isNull() | ~_is_deleted(words, row)
         return frame.join(chunks, key == chunks[self._own(_KEY)], "left").where(kept)

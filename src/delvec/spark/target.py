@@ -110,7 +110,7 @@ class Target:
         outcome = self.table.commit(self.snapshot, replace(delta, metrics=metrics))
         match outcome:
             case Committed(version, counted):
-                return OperationResult(version, metrics | dict(counted))
+                return OperationResult(version, dict(counted) | metrics)
             case Conflict(version, operation, reason):
                 raise CommitConflictError(
                     f"{delta.operation} at version {self.snapshot.version} lost to version {version} "

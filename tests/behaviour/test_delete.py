@@ -1,0 +1,317 @@
+"""DELETE: which rows go, how their files leave, and what is read for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from delta_writer import read_by_delta_rs, read_by_duckdb
+from delvec.errors import InvalidOperationError
+from lake import Lake
+from scanning import opened
+from verbs import (
+    CHANGES_ON,
+    KINDS,
+    TRUSTED,
+    VECTORS_OFF,
+    action_counts,
+    actions,
+    changes,
+    holds,
+    read_alike_by_others,
+    refused,
+    rows_of,
+    table_of,
+    unchanged,
+)
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("p", pa.int32())])
+DDL = "id bigint, name string, p int"
+
+
+@pytest.fixture
+def lake(tmp_path):
+    """Partitions 0 and 1 with two files each: ids 0–9, 10–19, 100–109, 110–119."""
+    lake = Lake(tmp_path / "t", SCHEMA, partition_by=["p"])
+    for first in (0, 10, 100, 110):
+        p = first // 100
+        lake.write(
+            [{"id": i, "name": None if i % 5 == 0 else f"n{i}", "p": p} for i in range(first, first + 10)]
+        )
+    lake.commit()
+    return lake
+
+
+def ids(table):
+    return sorted(row[0] for row in rows_of(table))
+
+
+def all_ids():
+    return [*range(20), *range(100, 120)]
+
+
+def lose_data(lake, *numbers):
+    """Remove data files from the disk: whoever reads one fails."""
+    for number in numbers:
+        (lake.root / lake.files[number].path).unlink()
+
+
+def test_whole_partitions_go_without_being_read(spark, lake):
+    lose_data(lake, 2, 3)
+    table = opened(spark, lake)
+    result = table.delete("p = 1")
+    assert (result.version, result.metrics["numDeletedRows"]) == (1, 20)
+    assert action_counts(table) == {"added": 0, "removed": 2, "vectors": 0, "changes": 0}
+    assert ids(table) == [*range(20)]
+
+
+def test_whole_files_go_without_being_read_where_statistics_prove_it(spark, lake):
+    lose_data(lake, 1, 2, 3)
+    table = opened(spark, lake)
+    assert table.delete("id >= 10").metrics["numDeletedRows"] == 30
+    assert action_counts(table) == {"added": 0, "removed": 3, "vectors": 0, "changes": 0}
+    assert ids(table) == [*range(10)]
+
+
+def test_no_job_runs_where_metadata_decides(spark, lake):
+    table = opened(spark, lake)
+    tracker = spark.sparkContext.statusTracker()
+    spark.sparkContext.setJobGroup("metadata-only", "")
+    try:
+        table.delete("p = 1")
+        table.delete("id < 10")
+        table.delete("id = 9999")
+        table.delete()
+        assert list(tracker.getJobIdsForGroup("metadata-only")) == []
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    assert ids(table) == []
+
+
+def test_a_delete_without_a_condition_reads_nothing(spark, lake):
+    lose_data(lake, 0, 1, 2, 3)
+    table = opened(spark, lake)
+    assert table.delete().metrics["numDeletedRows"] == 40
+    assert ids(table) == []
+    with unchanged(table):
+        assert table.delete().version == 1
+    read_alike_by_others(table, read_by_duckdb)
+
+
+def test_other_rows_get_vectors_and_whole_files_are_removed_beside_them(spark, lake):
+    table = opened(spark, lake)
+    result = table.delete("id BETWEEN 5 AND 19 OR id = 101")
+    assert result.metrics["numDeletedRows"] == 16
+    assert action_counts(table) == {"added": 0, "removed": 1, "vectors": 2, "changes": 0}
+    gone = {*range(5, 20), 101}
+    assert ids(table) == [i for i in all_ids() if i not in gone]
+    read_alike_by_others(table, read_by_duckdb)
+
+
+def test_new_vectors_include_the_old_and_an_emptied_file_is_removed(spark, lake):
+    table = opened(spark, lake)
+    table.delete("id IN (1, 3)")
+    table.delete("id IN (3, 5, 7)")
+    [add] = [action["add"] for action in actions(table) if "add" in action]
+    assert add["deletionVector"]["cardinality"] == 4
+    assert ids(table)[:6] == [0, 2, 4, 6, 8, 9]
+    table.delete("id % 2 = 0 AND id < 10")
+    assert table.delete("length(name) = 2").metrics["numDeletedRows"] == 1  # n9: the last of its file
+    assert action_counts(table) == {"added": 0, "removed": 1, "vectors": 0, "changes": 0}
+    assert ids(table) == [*range(10, 20), *range(100, 120)]
+    read_alike_by_others(table, read_by_duckdb)
+
+
+def test_a_whole_file_with_a_vector_counts_only_its_live_rows(spark, lake):
+    table = opened(spark, lake)
+    table.delete("id = 3")
+    assert table.delete("id < 10").metrics["numDeletedRows"] == 9
+
+
+@pytest.mark.parametrize("where", ["id = 9999", "name = 'nobody'", "p IS NULL", "name > 'z'", "false"])
+def test_nothing_matched_is_no_commit(spark, lake, where):
+    table = opened(spark, lake)
+    with unchanged(table):
+        result = table.delete(where)
+    assert (result.version, result.metrics["numDeletedRows"]) == (0, 0)
+
+
+def test_null_in_a_condition_is_no_match(spark, lake):
+    table = opened(spark, lake)
+    assert table.delete("name <> 'n1'").metrics["numDeletedRows"] == 31  # eight names are null
+    assert ids(table) == [0, 1, 5, 10, 15, 100, 105, 110, 115]
+    assert table.delete("name IS NULL OR id = NULL").metrics["numDeletedRows"] == 8
+    assert ids(table) == [1]
+
+
+def test_conditions_as_columns(spark, lake):
+    from pyspark.sql import functions as f
+
+    table = opened(spark, lake)
+    table.delete((f.col("p") == 0) & f.col("name").isNotNull())
+    assert ids(table) == [0, 5, 10, 15, *range(100, 120)]
+
+
+def test_conditions_with_subqueries(spark, lake):
+    table = opened(spark, lake)
+    spark.range(3, 6).createOrReplaceTempView("gone")
+    table.delete("id IN (SELECT id FROM gone)")
+    table.delete("id = (SELECT max(id) FROM gone) + 5")
+    table.delete("EXISTS (SELECT 1 FROM gone WHERE gone.id + 100 = p * 100 + 3 AND p = 1)")
+    assert ids(table) == [i for i in range(20) if i not in {3, 4, 5, 10}]
+
+
+def test_conditions_that_only_spark_understands(spark, lake, tmp_path):
+    table = opened(spark, lake)
+    table.delete("exists(array(name), x -> reverse(x) = '3n')")
+    assert 3 not in ids(table)
+    variants = table_of(spark, tmp_path / "v", "id int, v variant")
+    variants.append(
+        spark.sql("""SELECT i AS id, parse_json('{"a": ' || i || '}') AS v FROM range(4) AS r(i)""")
+    )
+    variants.delete("v:a::int = 2")
+    assert ids(variants) == [0, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        ("rand() < 0.5", "rand"),
+        ("uuid() = name", "uuid"),
+        ("monotonically_increasing_id() > 3", "monotonically_increasing_id|deterministic"),
+        ("nmae = 'x'", "nmae"),
+        ("max(id) = 3", "max|aggregate"),
+        ("row_number() OVER (ORDER BY id) = 1", "(?i)window"),
+        ("id", "(?i)boolean"),
+        ("id +", "id +"),
+        ("", "''"),
+        ("id = 'x' AND struct(1) > 2", "(?i)struct"),
+        (5, "5"),
+        (True, "True"),
+    ],
+)
+def test_conditions_that_are_refused(spark, lake, where, told):
+    table = opened(spark, lake)
+    with refused(table, InvalidOperationError, told):
+        table.delete(where)
+
+
+def test_a_non_deterministic_column_is_refused(spark, lake):
+    from pyspark.sql import functions as f
+
+    table = opened(spark, lake)
+    with refused(table, InvalidOperationError, "(?i)deterministic"):
+        table.delete(f.rand() < 0.5)
+
+
+def test_an_ambiguous_column_is_refused(spark, tmp_path, conf):
+    lake = Lake(tmp_path / "t", pa.schema([("a", pa.int64()), ("s", pa.struct([("b", pa.int64())]))]))
+    lake.write([{"a": 1, "s": {"b": 1}}])
+    lake.commit()
+    table = opened(spark, lake)
+    with refused(table, InvalidOperationError, "s.c|`c`"):
+        table.delete("s.c = 1")
+    conf("spark.sql.caseSensitive", "true")
+    with refused(table, InvalidOperationError, "`A`"):
+        table.delete("A = 1")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_table_loses_the_same_rows(spark, tmp_path, kind):
+    rows = [(i, f"n{i}", i % 2) for i in range(12)]
+    table = table_of(spark, tmp_path / "t", DDL, rows, partition_by=["p"], properties=KINDS[kind])
+    table.delete("id IN (1, 2, 3)")
+    assert table.delete("id IN (3, 4, 5) OR name = 'n11'").metrics["numDeletedRows"] == 3
+    holds(table, [row for row in rows if row[0] not in {1, 2, 3, 4, 5, 11}])
+    table.delete("p = 1")
+    holds(table, [row for row in rows if row[0] in {0, 6, 8, 10}])
+    read_alike_by_others(table, *TRUSTED.get(kind, ()))
+
+
+def test_without_vectors_files_are_written_again_and_existing_vectors_honoured(spark, tmp_path):
+    rows = [(i, f"n{i}", i % 2) for i in range(12)]
+    table = table_of(spark, tmp_path / "t", DDL, rows, partition_by=["p"])
+    table.delete("id IN (0, 1)")
+    table.set_properties(VECTORS_OFF)
+    result = table.delete("id IN (2, 5, 7)")
+    assert (result.metrics["numDeletedRows"], result.metrics["numCopiedRows"]) == (3, 7)
+    assert action_counts(table) == {"added": 2, "removed": 2, "vectors": 0, "changes": 0}
+    holds(table, [row for row in rows if row[0] not in {0, 1, 2, 5, 7}])
+    table.delete("p = 0 AND id >= 4")  # the last rows of its file
+    holds(table, [row for row in rows if row[0] in {3, 9, 11}])
+    read_alike_by_others(table)
+
+
+def test_copied_rows_are_no_changes(spark, tmp_path):
+    """Readers of the change feed take a commit's change files where it has any, else its data files: so a
+    file written again must come with all of the commit's changes, those of whole files too.
+    """
+    rows = [(i, f"n{i}", i % 2) for i in range(8)]
+    table = table_of(
+        spark, tmp_path / "t", DDL, rows, partition_by=["p"], properties=VECTORS_OFF | CHANGES_ON
+    )
+    table.delete("p = 1 OR id = 2")
+    assert changes(table) == {("delete", i, f"n{i}", str(p)): 1 for i, _, p in rows if p == 1 or i == 2}
+    table.delete("p = 0")
+    assert action_counts(table)["changes"] == 0  # the removed file says it all
+
+
+def test_with_vectors_the_data_files_tell_the_changes(spark, tmp_path):
+    table = table_of(spark, tmp_path / "t", DDL, [(1, "a", 0), (2, "b", 0)], properties=CHANGES_ON)
+    table.delete("id = 1")
+    assert action_counts(table) == {"added": 0, "removed": 0, "vectors": 1, "changes": 0}
+
+
+def test_append_only_tables_refuse(spark, tmp_path):
+    table = table_of(spark, tmp_path / "t", DDL, [(1, "a", 0)], properties={"delta.appendOnly": "true"})
+    for where in (None, "id = 1", "id = 9"):
+        with refused(table, InvalidOperationError, "append-only"):
+            table.delete(where)
+
+
+def test_times_in_conditions_are_the_sessions(spark, tmp_path, conf):
+    conf("spark.sql.session.timeZone", "America/New_York")
+    table = table_of(spark, tmp_path / "t", "id int, at timestamp", partition_by=["at"])
+    table.append(
+        spark.sql(
+            "SELECT 1 AS id, TIMESTAMP'2024-03-10 01:30:00' AS at UNION ALL "
+            "SELECT 2, TIMESTAMP'2024-03-10 03:30:00.123456' UNION ALL "
+            "SELECT 3, TIMESTAMP'2024-11-03 01:30:00'"
+        )
+    )
+    with unchanged(table):
+        table.delete("at = TIMESTAMP'2024-03-10 06:30:00'")  # as it would be in UTC
+    table.delete("at = TIMESTAMP'2024-03-10 01:30:00'")
+    assert ids(table) == [2, 3]
+    table.delete("hour(at) = 3")
+    assert ids(table) == [3]
+    read_alike_by_others(table)
+
+
+def test_a_job_that_fails_leaves_the_table_as_it_was(spark, lake):
+    from pyspark.errors import PySparkException
+
+    table = opened(spark, lake)
+    with refused(table, PySparkException, "too bad"):
+        table.delete("CASE WHEN id = 7 THEN raise_error('too bad') ELSE id = 1 END")
+
+
+def test_names_that_need_quoting(spark, tmp_path):
+    ddl = "`a.b` int, `c d` int, `e``f` int, target int, __delvec_row int"
+    place = tmp_path / "with space %"
+    table = table_of(
+        spark,
+        place,
+        ddl,
+        [(i, i, i, i, i) for i in range(8)],
+        properties={"delta.columnMapping.mode": "name"},
+    )
+    for number, column in enumerate(["`a.b`", "`c d`", "`e``f`", "target", "__delvec_row"]):
+        table.delete(f"{column} = {number}")
+    holds(table, [(i,) * 5 for i in (5, 6, 7)])
+    assert Path(table.location).is_dir()
+    read_alike_by_others(table, read_by_delta_rs)  # DuckDB does not find a folder with % in its name

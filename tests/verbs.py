@@ -1,0 +1,136 @@
+"""What tests of the verbs share: small tables, what is in them, and that nothing changed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from delta_writer import read_by_delta_rs, read_by_duckdb
+from delvec import detect
+from rows import multiset, read_rows
+from scanning import collected, plain, same
+
+VECTORS_OFF = {"delta.enableDeletionVectors": "false"}
+CHANGES_ON = {"delta.enableChangeDataFeed": "true"}
+MAPPED = {"delta.columnMapping.mode": "name"}
+KINDS = {
+    "vectors": {},
+    "copy-on-write": VECTORS_OFF,
+    "mapped": MAPPED,
+    "changes": CHANGES_ON,
+    "changes, copy-on-write": VECTORS_OFF | CHANGES_ON,
+}
+"""Ways of a table to be written: each verb must do the same to the rows of all."""
+
+TRUSTED = {"mapped": (read_by_delta_rs,)}
+"""Readers that read a kind right, where not all do: DuckDB has null in renamed partition columns."""
+
+
+def table_of(spark: Any, place: Any, ddl: str, rows: Any = (), **options: Any) -> Any:
+    """A table whose rows are in one file for each partition."""
+    from delvec.table import Table
+
+    table = Table.create(spark, str(place), ddl, **options)
+    if rows:
+        table.append(frame_of(spark, ddl, rows))
+    return table
+
+
+def frame_of(spark: Any, ddl: str, rows: Any) -> Any:
+    return spark.createDataFrame([tuple(row) for row in rows], ddl).coalesce(1)
+
+
+def rows_of(table: Any) -> list[tuple[Any, ...]]:
+    """The table's rows in order."""
+    return sorted((tuple(row.values()) for row in collected(table.to_df())), key=str)
+
+
+def holds(table: Any, rows: Any) -> None:
+    """The table has these rows, and no others."""
+    names = table.schema.names
+    same(table.to_df(), [dict(zip(names, row, strict=True)) for row in rows])
+
+
+def read_alike_by_others(table: Any, *readers: Callable[[str], Any]) -> None:
+    """delta-rs and DuckDB, or the readers named, read the rows that delvec reads."""
+    mine = multiset(collected(table.to_df()))
+    for read in readers or (read_by_delta_rs, read_by_duckdb):
+        theirs = multiset(plain(row) for row in read(table.location))
+        assert theirs == mine, f"{read.__name__}: lost {mine - theirs}, gained {theirs - mine}"
+
+
+@contextmanager
+def unchanged(table: Any) -> Iterator[None]:
+    """Nothing inside changes the table: version, rows, the session's settings; and nothing is left behind."""
+    spark = table._spark
+    before = (table.version, stored_rows(table), settings_of(spark))
+    yield
+    assert (table.version, stored_rows(table), settings_of(spark)) == before
+    assert staged(table) == []
+
+
+@contextmanager
+def refused(table: Any, error: type[Exception], match: str) -> Iterator[None]:
+    """What is inside raises this error, and the table is as before."""
+    with unchanged(table), pytest.raises(error, match=match):
+        yield
+
+
+def stored_rows(table: Any) -> Counter[str]:
+    """The rows of the newest version, read without Spark: as the table's object sees it, and anew."""
+    seen = table._table
+    fresh = detect.open_table(table.location)
+    found, again = (multiset(read_rows(t.snapshot().plan(), t.storage)) for t in (seen, fresh))
+    assert found == again
+    return found
+
+
+def settings_of(spark: Any) -> dict[str, str]:
+    found = spark.conf.getAll
+    return dict(found() if callable(found) else found)
+
+
+def staged(table: Any) -> list[str]:
+    """Files that a write left in its staging folder."""
+    return [str(path) for path in Path(table.location).rglob("_delvec_staging/**/*") if path.is_file()]
+
+
+def actions(table: Any, version: int | None = None) -> list[dict[str, Any]]:
+    """The actions of a commit, the newest unless told."""
+    number = table.version if version is None else version
+    text = (Path(table.location) / f"_delta_log/{number:020d}.json").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def action_counts(table: Any, version: int | None = None) -> dict[str, int]:
+    """How many files a commit added, removed and gave a vector to, and how many change files it has."""
+    found = actions(table, version)
+    adds = [action["add"] for action in found if "add" in action]
+    vectored = {add["path"] for add in adds if add.get("deletionVector")}
+    removes = [action["remove"] for action in found if "remove" in action]
+    return {
+        "added": len(adds) - len(vectored),
+        "removed": sum(remove["path"] not in vectored for remove in removes),
+        "vectors": len(vectored),
+        "changes": sum("cdc" in action for action in found),
+    }
+
+
+def changes(table: Any, version: int | None = None) -> Counter[tuple[Any, ...]]:
+    """The rows of a commit's change files, each with its kind first."""
+    found: Counter[tuple[Any, ...]] = Counter()
+    for action in actions(table, version):
+        if "cdc" in action:
+            held = pq.ParquetFile(Path(table.location) / action["cdc"]["path"]).read()
+            values: Mapping[str, Any] = action["cdc"]["partitionValues"]
+            for row in held.to_pylist():
+                kind = row.pop("_change_type")
+                found[kind, *row.values(), *values.values()] += 1
+    return found
