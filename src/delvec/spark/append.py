@@ -106,9 +106,9 @@ def _replaced_where(target: Target, plan: ScanPlan, rows: DataFrame, where: str 
     whole, rest = split_by_match(plan)
     written = _write(target, rows)
     old = find_matching(target, rest, where)
-    if not written.rows and not len(whole.files) and not old.files:
+    if not written.rows and not len(whole.files) and not old.count:
         return target.unchanged(numOutputRows=0)
-    removal = remove_rows(target, rest, old.files)
+    removal = remove_rows(target, rest, old)
     told = removed_rows(target, removal, whole, rest, where)
     if told:
         told.append((changes.INSERT, rows))

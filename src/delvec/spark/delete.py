@@ -11,8 +11,8 @@ from delvec.row_delta import Read, RowDelta
 from delvec.spark.changes import DELETE as DELETED
 from delvec.spark.changes import write_changes
 from delvec.spark.conditions import expression
-from delvec.spark.find import FoundRows, find_rows
-from delvec.spark.removal import Removal, remove_rows
+from delvec.spark.find import FoundRows
+from delvec.spark.removal import Removal, find, remove_rows
 from delvec.spark.scan import place_columns
 from delvec.spark.target import OperationResult, Target, live_rows, row_size, shown, split_by_match
 from delvec.spark.types import quoted
@@ -27,10 +27,10 @@ def delete(target: Target, where: str | Column | None) -> OperationResult:
         return _delete_all(target)
     whole, rest = split_by_match(target.plan_verified(where))
     found = find_matching(target, rest, where)
-    if not found.files and not len(whole.files):
+    if not found.count and not len(whole.files):
         return target.unchanged(numDeletedRows=0)
     gone = live_rows(whole)
-    removal = remove_rows(target, rest, found.files)
+    removal = remove_rows(target, rest, found)
     told = removed_rows(target, removal, whole, rest, where)
     metrics = {} if gone is None else {"numDeletedRows": gone + found.distinct}
     removed = pa.concat_arrays([whole.files.column("file_id").combine_chunks(), removal.removed])
@@ -52,7 +52,7 @@ def find_matching(target: Target, plan: ScanPlan, where: str | Column) -> FoundR
     """The rows of the plan's files for which ``where`` is true. No job runs where there is no file."""
     if not len(plan.files):
         return FoundRows({}, 0)
-    return find_rows(_matching(target, plan, where), *place_columns(target.schema))
+    return find(target, plan, _matching(target, plan, where), place_columns(target.schema))
 
 
 def _matching(target: Target, plan: ScanPlan, where: str | Column) -> DataFrame:

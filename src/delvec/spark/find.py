@@ -27,15 +27,19 @@ class FoundRows:
     """The rows of each file, by the path that Spark shows.
 
     ``count`` is the number of rows in the frame: more than the distinct ones where a row was there twice.
-    ``flagged`` is the number of those for which the flag was true.
+    ``flagged`` is the number of those for which the flag was true. ``stored``: the files' new vectors, where
+    executors made and stored them (`store`); then there is nothing in ``files``.
     """
 
     files: Mapping[str, Bitmap]
     count: int
     flagged: int = 0
+    stored: pa.Table | None = None
 
     @property
     def distinct(self) -> int:
+        if self.stored is not None:
+            return sum(self.stored.column("deleted").to_pylist())
         return sum(rows.cardinality for rows in self.files.values())
 
 

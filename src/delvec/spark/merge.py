@@ -29,7 +29,7 @@ from delvec.spark.assignments import new_column, resolve
 from delvec.spark.checks import checked
 from delvec.spark.conditions import expression, verify_condition
 from delvec.spark.conforming import conformed, evolved
-from delvec.spark.find import FoundRows, find_rows
+from delvec.spark.find import FoundRows
 from delvec.spark.merge_clauses import (
     DELETE,
     MATCHED,
@@ -41,7 +41,7 @@ from delvec.spark.merge_clauses import (
     number_of,
     verify_clauses,
 )
-from delvec.spark.removal import remove_rows
+from delvec.spark.removal import find, remove_rows
 from delvec.spark.scan import place_columns
 from delvec.spark.session import session_facts
 from delvec.spark.target import OperationResult, Target, row_size, shown
@@ -106,7 +106,8 @@ class _Run:
         try:
             changed = pairs.where(F.col(names.clause).isNotNull())
             updates = self._numbers(UPDATE)
-            found = find_rows(changed, names.file, names.row, F.col(names.clause).isin(updates))
+            flag = F.col(names.clause).isin(updates)
+            found = find(target, plan, changed, (names.file, names.row), flag)
             if found.count != found.distinct and not may_repeat(self.asked.clauses):
                 raise self._repeated(plan, pairs)
             return self._committed(plan, source, pairs, found, count)
@@ -212,9 +213,9 @@ class _Run:
         updated = self._updated(pairs) if found.flagged else None
         inserted = self._inserted(source, pairs) if self._of(NOT_MATCHED) else None
         written = self._write(updated, inserted, row_size(plan) * (found.flagged + count))
-        if not found.files and not written.rows and self.change is None:
+        if not found.count and not written.rows and self.change is None:
             return target.unchanged(**self._metrics(found, written, count))
-        removal = remove_rows(target, plan, found.files)
+        removal = remove_rows(target, plan, found)
         told = NOTHING_WRITTEN
         if target.rules.change_files:
             told = self._told(pairs, updated, inserted, size=row_size(plan) * (2 * found.count + count))

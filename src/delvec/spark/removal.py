@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
 
 from delvec import blob
 from delvec.bitmap import Bitmap
@@ -21,8 +22,13 @@ from delvec.plan import DELETES_SCHEMA, DELETION_VECTOR, POSITION_VECTOR, ScanPl
 from delvec.row_delta import VECTORS_SCHEMA
 from delvec.spark.conforming import conformed
 from delvec.spark.files import location_of
+from delvec.spark.find import FoundRows, find_rows, row_bits
+from delvec.spark.store import bits_size, store_vectors
 from delvec.spark.target import Target
 from delvec.spark.write import NOTHING_WRITTEN, WrittenFiles, write_rows
+
+DRIVER_BYTES = 64 << 20
+"""What the driver takes of found rows, as bits: 4 KiB for each 32,768 rows of the files looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +43,57 @@ class Removal:
     written: WrittenFiles = NOTHING_WRITTEN
 
 
-def remove_rows(target: Target, plan: ScanPlan, found: Mapping[str, Bitmap]) -> Removal:
-    """The removal of the rows ``found``, by the path that Spark shows, in files of ``plan``."""
-    if not found:
+def find(
+    target: Target, plan: ScanPlan, frame: DataFrame, places: tuple[str, str], flag: Column | None = None
+) -> FoundRows:
+    """The rows of the plan's files that the frame's columns ``places`` name: the file's path, and the row.
+
+    Beyond ``DRIVER_BYTES`` of bits, at most, executors unite and store the vectors.
+    """
+    store = target.rules.store_vectors
+    if store is None or bits_size(plan) <= DRIVER_BYTES:
+        return find_rows(frame, *places, flag)
+    stored = store_vectors(row_bits(frame, *places, flag), plan, target.storage, store)
+    counts, flagged = (sum(stored.column(name).to_pylist()) for name in ("count", "flagged"))
+    return FoundRows({}, counts, flagged, stored)
+
+
+def remove_rows(target: Target, plan: ScanPlan, found: FoundRows) -> Removal:
+    """The removal of the rows ``found`` in files of ``plan``."""
+    if not found.count:
         return Removal(pa.array([], pa.int64()), VECTORS_SCHEMA.empty_table())
-    touched, bitmaps = _touched(plan, found)
-    old = _old_vectors(target, touched)
-    rows = [
-        _vector(file_id, bitmap, before)
-        for file_id, bitmap, before in zip(
-            touched.files.column("file_id").to_pylist(), bitmaps, old, strict=True
-        )
-    ]
-    vectors = pa.Table.from_pylist(rows, schema=VECTORS_SCHEMA)
+    touched, vectors = (
+        _stored(plan, found.stored) if found.stored is not None else _united(target, plan, found)
+    )
     records = pc.fill_null(touched.files.column("record_count"), -1)
     emptied = pc.equal(vectors.column("cardinality"), records)
     removed = vectors.column("file_id").filter(emptied).combine_chunks()
-    kept = np.flatnonzero(~emptied.to_numpy(zero_copy_only=False))
+    kept = np.flatnonzero(~emptied.to_numpy())
     vectors = vectors.take(pa.array(kept))
     if target.rules.vectors or not len(kept):
         return Removal(removed, vectors)
     written = _written_again(target, touched.at(kept), vectors)
     files = pa.concat_arrays([removed, vectors.column("file_id").combine_chunks()])
     return Removal(files, VECTORS_SCHEMA.empty_table(), written)
+
+
+def _stored(plan: ScanPlan, stored: pa.Table) -> tuple[ScanPlan, pa.Table]:
+    """The plan of the files whose vectors executors have stored, and these in the same order."""
+    at = np.flatnonzero(pc.is_in(plan.files.column("file_id"), stored.column("file_id")).to_numpy())
+    touched = plan.at(at)
+    rows = pc.index_in(touched.files.column("file_id"), stored.column("file_id"))
+    columns = {name: stored.column(name) for name in stored.column_names if name in VECTORS_SCHEMA.names}
+    columns["rows"] = pa.nulls(len(stored), pa.binary())
+    return touched, pa.table(columns).select(VECTORS_SCHEMA.names).cast(VECTORS_SCHEMA).take(rows)
+
+
+def _united(target: Target, plan: ScanPlan, found: FoundRows) -> tuple[ScanPlan, pa.Table]:
+    """The plan of the files in which rows were found, and their new vectors in the same order."""
+    touched, bitmaps = _touched(plan, found.files)
+    old = _old_vectors(target, touched)
+    ids = touched.files.column("file_id").to_pylist()
+    rows = [_vector(*parts) for parts in zip(ids, bitmaps, old, strict=True)]
+    return touched, pa.Table.from_pylist(rows, schema=VECTORS_SCHEMA)
 
 
 def _touched(plan: ScanPlan, found: Mapping[str, Bitmap]) -> tuple[ScanPlan, list[Bitmap]]:
@@ -99,8 +133,10 @@ def _written_again(target: Target, plan: ScanPlan, vectors: pa.Table) -> Written
             {
                 "kind": POSITION_VECTOR,
                 "encoding": DELETION_VECTOR,
-                "inline": blob.bare(row["rows"]),
-                "length": len(row["rows"]),
+                "inline": None if row["rows"] is None else blob.bare(row["rows"]),
+                "location": row["location"],
+                "offset": row["offset"],
+                "length": row["length"] if row["rows"] is None else len(row["rows"]),
                 "cardinality": row["cardinality"],
                 "referenced_file": place,
                 "identity": str(number),

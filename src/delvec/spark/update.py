@@ -15,8 +15,8 @@ from delvec.spark import changes
 from delvec.spark.assignments import Assignments, new_column, resolve
 from delvec.spark.checks import checked
 from delvec.spark.conditions import expression
-from delvec.spark.find import FoundRows, find_rows
-from delvec.spark.removal import remove_rows
+from delvec.spark.find import FoundRows
+from delvec.spark.removal import find, remove_rows
 from delvec.spark.scan import own_prefix, place_columns
 from delvec.spark.session import session_facts
 from delvec.spark.target import OperationResult, Target, row_size, shown
@@ -41,8 +41,8 @@ def update(target: Target, given: Assignments, where: str | Column | None) -> Op
     }
     both = _both(frame, new, target).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        found = find_rows(both, *place_columns(target.schema))
-        if not found.files:
+        found = find(target, plan, both, place_columns(target.schema))
+        if not found.count:
             return target.unchanged(numUpdatedRows=0)
         return _committed(target, plan, both, found, where)
     finally:
@@ -64,7 +64,7 @@ def _committed(
     size = row_size(plan) * found.count
     after = checked(both.select(f"{_new(target)}.*"), target.rules)
     written = write_rows(after, target.storage, target.rules, size=size)
-    removal = remove_rows(target, plan, found.files)
+    removal = remove_rows(target, plan, found)
     told = NOTHING_WRITTEN
     if target.rules.change_files:
         images = [(changes.BEFORE, both.select(f"{_old(target)}.*")), (changes.AFTER, after)]

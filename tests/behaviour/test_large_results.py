@@ -1,0 +1,86 @@
+"""Rows found beyond what the driver takes: vectors united and stored by the executors, the same result."""
+
+from __future__ import annotations
+
+import pytest
+
+from delvec.spark import removal
+from rows import multiset
+from scanning import collected
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def executors_only(monkeypatch):
+    monkeypatch.setattr(removal, "DRIVER_BYTES", 0)
+
+
+def made(spark, path, **properties):
+    from delvec.table import Table
+
+    rows = spark.range(0, 40_000, 1, 2).selectExpr("id", "CAST(id % 3 AS INT) AS p", "id * 2 AS v")
+    return Table.create(spark, str(path), rows, partition_by=["p"], properties=properties or None)
+
+
+def merged(table, spark):
+    news = spark.range(39_990, 40_010).selectExpr("id", "CAST(1 AS INT) AS p", "-id AS v")
+    merging = table.merge(news, "target.id = source.id").when_matched_update_all()
+    return merging.when_not_matched_insert_all().execute()
+
+
+def test_every_verb_gives_what_the_driver_would(spark, tmp_path, monkeypatch):
+    tables, results = [], []
+    for limit in (removal.DRIVER_BYTES, 0):
+        monkeypatch.setattr(removal, "DRIVER_BYTES", limit)
+        table = made(spark, tmp_path / str(limit))
+        results.append(
+            [
+                table.delete("id % 7 = 0"),
+                table.delete("id % 11 = 0 OR p = 2"),
+                table.update({"v": "v + 1"}, "id % 500 = 1"),
+                merged(table, spark),
+                table.delete("id > 100"),
+            ]
+        )
+        tables.append(table)
+    one, other = (multiset(collected(table.to_df())) for table in tables)
+    assert one == other
+    for mine, theirs in zip(*results, strict=True):
+        for name, count in mine.metrics.items():
+            assert theirs.metrics[name] == count or name.endswith(("TimeMs", "Bytes")), name
+
+
+def test_vectors_are_stored_by_executors_and_include_the_old_ones(spark, tmp_path, executors_only):
+    table = made(spark, tmp_path / "t")
+    table.delete("id % 7 = 0")
+    before = sorted((tmp_path / "t").glob("deletion_vector_*.bin"))
+    table.delete("id % 7 = 1")
+    after = sorted((tmp_path / "t").glob("deletion_vector_*.bin"))
+    assert len(before) >= 1
+    assert len(after) > len(before)
+    assert table.to_df().where("id % 7 < 2").count() == 0
+    assert table.to_df().count() == sum(1 for i in range(40_000) if i % 7 > 1)
+
+
+def test_files_without_vectors_are_written_again(spark, tmp_path, executors_only):
+    table = made(spark, tmp_path / "t", **{"delta.enableDeletionVectors": "false"})
+    result = table.delete("id % 2 = 0")
+    assert result.metrics["numDeletedRows"] == 20_000
+    assert result.metrics["numCopiedRows"] == 20_000
+    assert table.to_df().count() == 20_000
+
+
+def test_executors_without_delvec_are_said_to_lack_it(spark, tmp_path, executors_only, monkeypatch):
+    from delvec.errors import UnsupportedFeatureError
+    from delvec.spark import distributed, store
+
+    def lacking(_, why):
+        raise UnsupportedFeatureError(f"{why}: delvec and pyarrow must be installed there")
+
+    table = made(spark, tmp_path / "t")
+    assert store.check_executors is distributed.check_executors
+    monkeypatch.setattr(store, "check_executors", lacking)
+    with pytest.raises(UnsupportedFeatureError, match=r"too many for the driver.*must be installed"):
+        table.delete("id % 2 = 0")
+    assert table.version == 0
