@@ -21,7 +21,7 @@ DELVEC, PLAIN, DELTA, ICEBERG = "delvec", "plain Parquet", "Delta-Spark", "Icebe
 BARS = {PLAIN: 1.4, DELTA: 1.0, ICEBERG: 1.1}
 FIRST_ROW_BAR, PARTITION_BAR = 1.5, 0.3
 
-_ALL = ("count(*)", "sum(id)", "sum(k)", "round(sum(v), 0)", "sum(length(s))")
+_ALL = ("count(*)", "sum(id)", "sum(k)", "round(sum(v), -6)", "sum(length(s))")
 _ONE = ("sum(k)",)
 
 Way = Callable[[], Any]

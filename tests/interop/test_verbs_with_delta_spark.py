@@ -270,3 +270,45 @@ def test_a_field_set_inside_a_null_struct(delta_spark: Any, tmp_path: Path) -> N
     ours, theirs = (table.to_df(where=f"id = {key}", columns=["s"]).collect() for key in (1, 2))
     assert ours == theirs
     assert ours[0].s.b.c == 7
+
+
+@pytest.mark.parametrize("vectors", ["true", "false"], ids=["vectors", "copy-on-write"])
+def test_rows_keep_their_ids(delta_spark: Any, tmp_path: Path, vectors: str) -> None:
+    """Through our updates, merges and rewrites, as Delta-Spark shows them."""
+    from delvec.table import Table
+
+    properties = {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": vectors}
+    rows = delta_spark.range(0, 20, 1, 2).selectExpr("id", "CAST(id AS DOUBLE) AS v")
+    table = Table.create(delta_spark, str(tmp_path / "t"), rows, properties=properties)
+    name = f"delta.`{table.location}`"
+
+    def lineage() -> dict[int, tuple[int, int]]:
+        columns = "id, _metadata.row_id, _metadata.row_commit_version"
+        return {
+            row[0]: (row[1], row[2]) for row in delta_spark.sql(f"SELECT {columns} FROM {name}").collect()
+        }
+
+    expected = lineage()
+    assert sorted(row_id for row_id, _ in expected.values()) == list(range(20))
+
+    def changed(version: int, *keys: int) -> None:
+        expected.update({key: (expected[key][0], version) for key in keys})
+
+    changed(table.update({"v": "v + 1"}, "id % 3 = 0").version, *range(0, 20, 3))
+    assert lineage() == expected
+    news = delta_spark.range(2, 5).selectExpr("id", "-1.0D AS v")
+    changed(table.merge(news, "target.id = source.id").when_matched_update_all().execute().version, 2, 3, 4)
+    assert lineage() == expected
+    table.delete("id = 5")
+    del expected[5]
+    assert lineage() == expected
+    delta_spark.sql(f"OPTIMIZE {name}")
+    assert lineage() == expected
+    changed(table.update({"v": "v + 1"}, "id < 4").version, 0, 1, 2, 3)
+    assert lineage() == expected
+    merging = table.merge(delta_spark.sql("SELECT 100L AS id, 0D AS v"), "target.id = source.id")
+    added = merging.when_not_matched_insert_all().execute().version
+    found = lineage()
+    row_id, version = found.pop(100)
+    assert (found, version) == (expected, added)
+    assert row_id >= 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -21,11 +22,13 @@ _WIDER: dict[str, tuple[str, ...]] = {
 }
 
 
-def conformed(frame: DataFrame, schema: Schema) -> DataFrame:
-    """The frame's rows under the table's columns. A column that it lacks is null; one too many is refused."""
+def conformed(frame: DataFrame, schema: Schema, *, beside: Sequence[str] = ()) -> DataFrame:
+    """The frame's rows under the table's columns. A column that it lacks is null; one too many is refused,
+    but for those ``beside`` the table's, which are kept as they are.
+    """
     _verify_unique(frame.schema)
     given = {field.name.lower(): field for field in frame.schema}
-    known = {field.name.lower() for field in schema}
+    known = {field.name.lower() for field in schema} | {name.lower() for name in beside}
     for name in frame.columns:
         if name.lower() not in known:
             expected = ", ".join(field.name for field in schema)
@@ -38,7 +41,7 @@ def conformed(frame: DataFrame, schema: Schema) -> DataFrame:
         else:
             column = assigned(F.col(quoted(found.name)), found.dataType, wanted, field.name)
         columns.append(column.alias(field.name))
-    return frame.select(*columns)
+    return frame.select(*columns, *(F.col(quoted(name)) for name in beside))
 
 
 def evolved(schema: Schema, rows: T.StructType) -> Schema:

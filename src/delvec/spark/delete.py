@@ -13,7 +13,7 @@ from delvec.spark.changes import write_changes
 from delvec.spark.conditions import expression
 from delvec.spark.find import FoundRows
 from delvec.spark.removal import Removal, find, remove_rows
-from delvec.spark.scan import place_columns
+from delvec.spark.scan import place_columns, scan
 from delvec.spark.target import OperationResult, Target, live_rows, row_size, shown, split_by_match
 from delvec.spark.types import quoted
 
@@ -43,6 +43,7 @@ def delete(target: Target, where: str | Column | None) -> OperationResult:
         added=removal.written.files,
         removed=removed,
         vectors=removal.vectors,
+        lineage=bool(target.lineage),
         change_files=write_changes(target, told, size=row_size(rest) * found.count).files,
     )
     return target.commit(delta)
@@ -56,7 +57,7 @@ def find_matching(target: Target, plan: ScanPlan, where: str | Column) -> FoundR
 
 
 def _matching(target: Target, plan: ScanPlan, where: str | Column) -> DataFrame:
-    return target.scan(plan, located=True).where(expression(where))
+    return scan(target.spark, plan, target.storage, located=True).where(expression(where))
 
 
 def removed_rows(

@@ -36,13 +36,20 @@ def _named(storage: Storage, place: str, schema: Schema) -> Schema:
 
 
 def _struct(struct: Struct, held: Iterable[pa.Field]) -> Struct:
+    held = list(held)
     by_id = {parquet_field_id(field): field for field in held}
-    return Struct(tuple(_field(field, by_id.get(field.field_id)) for field in struct))
+    by_name = {field.name: field for field in held}  # for what is stored beside the table's columns
+    return Struct(
+        tuple(
+            _field(f, by_name.get(f.physical_name) if f.field_id is None else by_id.get(f.field_id))
+            for f in struct
+        )
+    )
 
 
 def _field(field: Field, held: pa.Field | None) -> Field:
     if held is None:  # a column that came later: no name of the file may stand for it
-        return replace(field, physical_name=f"__delvec_absent_{field.field_id}")
+        return replace(field, physical_name=f"__delvec_absent_{field.field_id or field.name}")
     return replace(field, physical_name=held.name, type=_type(field.type, held.type))
 
 

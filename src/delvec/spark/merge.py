@@ -30,6 +30,7 @@ from delvec.spark.checks import checked
 from delvec.spark.conditions import expression, verify_condition
 from delvec.spark.conforming import conformed, evolved
 from delvec.spark.find import FoundRows
+from delvec.spark.lineage import moved, unborn
 from delvec.spark.merge_clauses import (
     DELETE,
     MATCHED,
@@ -122,7 +123,7 @@ class _Run:
         return kept.alias(self.asked.source_alias), int(seen.get["rows"])
 
     def _target_rows(self, plan: ScanPlan) -> DataFrame:
-        frame = self.target.scan(plan, located=True)
+        frame = self.target.scan_located(plan)
         for name, wanted in zip(
             place_columns(self.target.schema), (self.names.file, self.names.row), strict=True
         ):
@@ -147,6 +148,7 @@ class _Run:
         kept = F.col(names.clause).isNotNull()
         rows = rows.where(kept | matched if self._of(NOT_MATCHED) else kept)
         columns = [F.col(name) for name in (names.file, names.row, names.source, names.clause, names.new)]
+        columns += [F.col(quoted(name)) for name in self.target.lineage]
         if self.target.rules.change_files:
             columns.append(F.struct(*map(self._old, self.target.schema)).alias(names.old))
         return rows.select(*columns)
@@ -204,7 +206,7 @@ class _Run:
         chosen = alone.withColumn(names.clause, number_of(clauses, {NOT_MATCHED: F.lit(True)}))  # noqa: FBT003
         chosen = chosen.where(F.col(names.clause).isNotNull())
         rows = chosen.select(self._new_rows(chosen, clauses, old=False))
-        return rows.select(f"{names.new}.*")
+        return unborn(rows.select(f"{names.new}.*"), self.target.lineage)
 
     def _committed(
         self, plan: ScanPlan, source: DataFrame, pairs: DataFrame, found: FoundRows, count: int
@@ -232,6 +234,7 @@ class _Run:
             change_files=told.files,
             metadata=self.change,
             moved=found.flagged > 0,
+            lineage=bool(target.lineage),
         )
         return target.commit(delta)
 
@@ -240,21 +243,26 @@ class _Run:
         if not frames:
             return NOTHING_WRITTEN
         rows = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
-        return write_rows(checked(rows, self.target.rules), self.target.storage, self.target.rules, size=size)
+        target = self.target
+        return write_rows(
+            checked(rows, target.rules), target.storage, target.rules, size=size, extra=target.lineage
+        )
 
     def _updated(self, pairs: DataFrame) -> DataFrame:
         names = self.names
-        return pairs.where(F.col(names.clause).isin(self._numbers(UPDATE))).select(f"{names.new}.*")
+        rows = pairs.where(F.col(names.clause).isin(self._numbers(UPDATE)))
+        return moved(rows, self.target.lineage, names.new)
 
     def _told(
         self, pairs: DataFrame, updated: DataFrame | None, inserted: DataFrame | None, *, size: int
     ) -> WrittenFiles:
         """All changes as change files."""
+        lineage = self.target.lineage
         kinds = [(changes.DELETE, self._before(pairs, DELETE))]
         if updated is not None:
-            kinds += [(changes.BEFORE, self._before(pairs, UPDATE)), (changes.AFTER, updated)]
+            kinds += [(changes.BEFORE, self._before(pairs, UPDATE)), (changes.AFTER, updated.drop(*lineage))]
         if inserted is not None:
-            kinds.append((changes.INSERT, inserted))
+            kinds.append((changes.INSERT, inserted.drop(*lineage)))
         return changes.write_changes(self.target, kinds, size=size)
 
     def _before(self, pairs: DataFrame, action: str) -> DataFrame:

@@ -23,6 +23,7 @@ from delvec.row_delta import VECTORS_SCHEMA
 from delvec.spark.conforming import conformed
 from delvec.spark.files import location_of
 from delvec.spark.find import FoundRows, find_rows, row_bits
+from delvec.spark.scan import place_columns
 from delvec.spark.store import bits_size, store_vectors
 from delvec.spark.target import Target
 from delvec.spark.write import NOTHING_WRITTEN, WrittenFiles, write_rows
@@ -149,6 +150,9 @@ def _written_again(target: Target, plan: ScanPlan, vectors: pa.Table) -> Written
     )
     index = plan.files.schema.get_field_index("vector")
     files = plan.files.set_column(index, "vector", pa.array(range(len(plan.files)), pa.int32()))
-    frame = conformed(target.scan(replace(plan, files=files, deletes=deletes)), target.rules.schema)
+    left = replace(plan, files=files, deletes=deletes)
+    frame = target.scan_located(left) if target.lineage else target.scan(left)
+    frame = frame.drop(*place_columns(target.schema))
+    rows = conformed(frame, target.rules.schema, beside=target.lineage)
     size = pc.sum(plan.files.column("size")).as_py()
-    return write_rows(frame, target.storage, target.rules, size=size)
+    return write_rows(rows, target.storage, target.rules, size=size, extra=target.lineage)

@@ -19,6 +19,7 @@ from delvec.row_delta import Committed, Conflict, MetadataChange, RowDelta, Writ
 from delvec.schema import Schema
 from delvec.spark.checks import VIOLATION
 from delvec.spark.conditions import verify_condition
+from delvec.spark.lineage import lineage_columns, scan_with_lineage
 from delvec.spark.scan import scan
 from delvec.spark.session import session_facts
 from delvec.spark.types import logical
@@ -98,8 +99,20 @@ class Target:
         verify_condition(self.empty(), where, "condition")
         return self.plan(where)
 
-    def scan(self, plan: ScanPlan, *, located: bool = False) -> DataFrame:
-        return scan(self.spark, plan, self.storage, located=located)
+    def scan(self, plan: ScanPlan) -> DataFrame:
+        """The live rows of the plan's files."""
+        return scan(self.spark, plan, self.storage)
+
+    def scan_located(self, plan: ScanPlan) -> DataFrame:
+        """The live rows with their places (`scan.place_columns`) and, where rows have ids, with these."""
+        if self.lineage:
+            return scan_with_lineage(self.spark, plan, self.storage, self.lineage)
+        return scan(self.spark, plan, self.storage, located=True)
+
+    @property
+    def lineage(self) -> tuple[str, ...]:
+        """The stored columns for ids and versions of rows that move; none where rows have no ids."""
+        return lineage_columns(self.rules)
 
     def unchanged(self, **metrics: int) -> OperationResult:
         return OperationResult(self.snapshot.version, metrics)

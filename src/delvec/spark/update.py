@@ -16,6 +16,7 @@ from delvec.spark.assignments import Assignments, new_column, resolve
 from delvec.spark.checks import checked
 from delvec.spark.conditions import expression
 from delvec.spark.find import FoundRows
+from delvec.spark.lineage import moved
 from delvec.spark.removal import find, remove_rows
 from delvec.spark.scan import own_prefix, place_columns
 from delvec.spark.session import session_facts
@@ -32,7 +33,7 @@ def update(target: Target, given: Assignments, where: str | Column | None) -> Op
     case_sensitive = session_facts(target.spark).case_sensitive
     resolve(given, target.schema, target.empty(), "set", case_sensitive=case_sensitive)
     plan = target.plan(None) if where is None else target.plan_verified(where)
-    frame = target.scan(plan, located=True)
+    frame = target.scan_located(plan)
     if where is not None:
         frame = frame.where(expression(where))
     targets = resolve(given, target.schema, frame, "set", case_sensitive=case_sensitive)
@@ -51,7 +52,7 @@ def update(target: Target, given: Assignments, where: str | Column | None) -> Op
 
 def _both(frame: DataFrame, new: Mapping[str, Column], target: Target) -> DataFrame:
     """The place of each row, its new values, and its old ones where they must be written too."""
-    places = [F.col(name) for name in place_columns(target.schema)]
+    places = [F.col(quoted(name)) for name in (*place_columns(target.schema), *target.lineage)]
     columns = [F.struct(*(column.alias(name) for name, column in new.items())).alias(_new(target))]
     if target.rules.change_files:
         columns.append(F.struct(*(F.col(quoted(name)) for name in new)).alias(_old(target)))
@@ -62,12 +63,13 @@ def _committed(
     target: Target, plan: ScanPlan, both: DataFrame, found: FoundRows, where: str | Column | None
 ) -> OperationResult:
     size = row_size(plan) * found.count
-    after = checked(both.select(f"{_new(target)}.*"), target.rules)
-    written = write_rows(after, target.storage, target.rules, size=size)
+    after = checked(moved(both, target.lineage, _new(target)), target.rules)
+    written = write_rows(after, target.storage, target.rules, size=size, extra=target.lineage)
     removal = remove_rows(target, plan, found)
     told = NOTHING_WRITTEN
     if target.rules.change_files:
-        images = [(changes.BEFORE, both.select(f"{_old(target)}.*")), (changes.AFTER, after)]
+        before, now = both.select(f"{_old(target)}.*"), after.drop(*target.lineage)
+        images = [(changes.BEFORE, before), (changes.AFTER, now)]
         told = changes.write_changes(target, images, size=2 * size)
     delta = RowDelta(
         base=plan.base,
@@ -80,6 +82,7 @@ def _committed(
         vectors=removal.vectors,
         change_files=told.files,
         moved=True,
+        lineage=bool(target.lineage),
     )
     return target.commit(delta)
 
