@@ -15,8 +15,8 @@ from bench.harness import Figure, Section, alternate, as_seconds, at_most, secon
 from bench.scan_tables import EQUAL, MANY_FILES, PARTITIONS, SCHEMA, SHARES, Tables, session, tables
 
 ROWS, QUICK_ROWS = 20_000_000, 1_000_000
-ROUNDS, QUICK_ROUNDS = 7, 3
-WARM_UPS = 2
+ROUNDS, QUICK_ROUNDS = 5, 3
+WARM_UPS = 1
 DELVEC, PLAIN, DELTA, ICEBERG = "delvec", "plain Parquet", "Delta-Spark", "Iceberg-Spark"
 BARS = {PLAIN: 1.4, DELTA: 1.0, ICEBERG: 1.1}
 FIRST_ROW_BAR, PARTITION_BAR = 1.5, 0.3
