@@ -13,6 +13,7 @@ from delvec.delta.load import LogState
 from delvec.delta.log import LOG, list_log
 from delvec.delta.metadata_change import DRAFT_VERSION, TableState, state_after
 from delvec.delta.replay import NO_FILES, NO_STATE
+from delvec.delta.rules import GENERATION
 from delvec.delta.schema import FIELD_ID, PHYSICAL_NAME, TYPE_CHANGES, render_schema
 from delvec.delta.snapshot import Snapshot
 from delvec.delta.upgrade import INITIAL
@@ -22,7 +23,6 @@ from delvec.row_delta import MetadataChange
 from delvec.schema import Array, DataType, Field, Map, Schema, Struct
 from delvec.storage import Storage
 
-GENERATION = "delta.generationExpression"
 _OF_ANOTHER_TABLE = frozenset({FIELD_ID, PHYSICAL_NAME, TYPE_CHANGES})
 
 

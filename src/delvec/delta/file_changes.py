@@ -18,6 +18,7 @@ from delvec.delta.clustering import clustering_columns
 from delvec.delta.metadata_change import TableState
 from delvec.delta.metrics import Change, metrics_of
 from delvec.delta.partitions import partition_maps
+from delvec.delta.properties import MAPPING_MODE
 from delvec.delta.render import Body, add_body, remove_body
 from delvec.delta.schema import MAPPING_NONE, parse_schema
 from delvec.delta.stats_rules import INDEXED_COLUMNS, StatsRules, stats_rules
@@ -94,7 +95,7 @@ class _Touched:
 def _schema(snapshot: Snapshot, state: TableState) -> Schema:
     if state.metadata is snapshot.metadata:
         return snapshot.schema
-    mode = state.metadata.configuration.get("delta.columnMapping.mode", MAPPING_NONE).lower()
+    mode = state.metadata.configuration.get(MAPPING_MODE, MAPPING_NONE).lower()
     return parse_schema(state.metadata.schema_string, mapping=mode)
 
 

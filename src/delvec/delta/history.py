@@ -18,11 +18,9 @@ import pyarrow as pa
 from delvec import location
 from delvec.delta.commit_file import parse_commit_info
 from delvec.delta.log import Listing
+from delvec.delta.properties import ENABLE_TIMESTAMPS, TIMESTAMPS_SINCE_VERSION
 from delvec.errors import FormatError, TableNotFoundError
 from delvec.storage import Storage, in_parallel
-
-ENABLED = "delta.enableInCommitTimestamps"
-ENABLED_SINCE = "delta.inCommitTimestampEnablementVersion"
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MILLISECOND = dt.timedelta(milliseconds=1)
@@ -147,9 +145,9 @@ def _text(value: Any) -> str | None:
 
 def _stated_since(properties: Mapping[str, str], where: str) -> int | None:
     """From which version on commits state their time; None where they do not."""
-    if properties.get(ENABLED, "false").lower() != "true":
+    if properties.get(ENABLE_TIMESTAMPS, "false").lower() != "true":
         return None
-    since = properties.get(ENABLED_SINCE, "0")
+    since = properties.get(TIMESTAMPS_SINCE_VERSION, "0")
     if not since.isdecimal():
-        raise FormatError(f"{ENABLED_SINCE} is {since!r}, expected a version: {where}")
+        raise FormatError(f"{TIMESTAMPS_SINCE_VERSION} is {since!r}, expected a version: {where}")
     return int(since)

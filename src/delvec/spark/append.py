@@ -16,11 +16,11 @@ from delvec.row_delta import MetadataChange, Read, RowDelta, Txn, WriteRules
 from delvec.spark import changes
 from delvec.spark.checks import checked, kept_to
 from delvec.spark.conditions import expression, verify_condition
-from delvec.spark.conforming import conformed, evolved
+from delvec.spark.conforming import conformed
 from delvec.spark.delete import find_matching, removed_rows
 from delvec.spark.partitions import same_partitions
 from delvec.spark.removal import remove_rows
-from delvec.spark.target import OperationResult, Target, live_rows, row_size, shown, split_by_match
+from delvec.spark.target import OperationResult, Target, live_rows, read_by, row_size, shown, split_by_match
 from delvec.spark.write import WrittenFiles, write_rows
 
 OPERATION = "WRITE"
@@ -34,7 +34,7 @@ def append(target: Target, frame: DataFrame, *, merge_schema: bool, txn: Txn | N
     """
     if txn is not None and target.snapshot.txns.get(txn.app_id, -1) >= txn.version:
         return target.unchanged(numOutputRows=0)
-    target, change = _with_columns(target, frame, merge_schema=merge_schema)
+    target, change = target.grown(frame.schema) if merge_schema else (target, None)
     written = _write(target, frame)
     if not written.rows and change is None and txn is None:
         return target.unchanged(numOutputRows=0)
@@ -112,7 +112,7 @@ def _replaced_where(target: Target, plan: ScanPlan, rows: DataFrame, where: str 
     told = removed_rows(target, removal, whole, rest, where)
     if told:
         told.append((changes.INSERT, rows))
-    read = Read(condition=where if isinstance(where, str) else None, files=rest.files.column("file_id"))
+    read = read_by(where, rest)
     delta = _delta(target, written, "Overwrite", read)
     gone = live_rows(whole)
     metrics = {} if gone is None else {"numDeletedRows": gone + old.distinct}
@@ -161,18 +161,6 @@ def _delta(target: Target, written: WrittenFiles, mode: str, read: Read) -> RowD
         metrics={"numOutputRows": written.rows},
         added=written.files,
     )
-
-
-def _with_columns(
-    target: Target, frame: DataFrame, *, merge_schema: bool
-) -> tuple[Target, MetadataChange | None]:
-    if not merge_schema:
-        return target, None
-    schema = evolved(target.schema, frame.schema)
-    if schema == target.schema:
-        return target, None
-    after = target.after(MetadataChange(schema=schema))
-    return after, MetadataChange(schema=after.rules.schema)
 
 
 def _write(target: Target, frame: DataFrame) -> WrittenFiles:

@@ -14,7 +14,7 @@ from delvec.spark.conditions import expression
 from delvec.spark.find import FoundRows
 from delvec.spark.removal import Removal, find, remove_rows
 from delvec.spark.scan import place_columns, scan
-from delvec.spark.target import OperationResult, Target, live_rows, row_size, shown, split_by_match
+from delvec.spark.target import OperationResult, Target, live_rows, read_by, row_size, shown, split_by_match
 from delvec.spark.types import quoted
 
 OPERATION = "DELETE"
@@ -38,7 +38,7 @@ def delete(target: Target, where: str | Column | None) -> OperationResult:
         base=rest.base,
         operation=OPERATION,
         parameters={"predicate": shown(where)},
-        read=Read(condition=where if isinstance(where, str) else None, files=rest.files.column("file_id")),
+        read=read_by(where, rest),
         metrics=metrics | {"numCopiedRows": removal.written.rows},
         added=removal.written.files,
         removed=removed,

@@ -67,6 +67,14 @@ def collected(chunks: pa.Table) -> FoundRows:
     return FoundRows(bitmaps, sum(counts), sum(flagged))
 
 
+def united(found: Bitmap, old: Bitmap | None) -> tuple[Bitmap, int]:
+    """A file's new vector, which includes the old one, and how many rows of it are new."""
+    if old is None:
+        return found, found.cardinality
+    both = old | found
+    return both, both.cardinality - old.cardinality
+
+
 def positions(chunk: int, bits: bytes) -> np.ndarray:
     """The positions in the file of the bits that are set."""
     inside = np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little"))

@@ -28,7 +28,7 @@ from delvec.spark.assign import assigned
 from delvec.spark.assignments import new_column, resolve
 from delvec.spark.checks import checked
 from delvec.spark.conditions import expression, verify_condition
-from delvec.spark.conforming import conformed, evolved
+from delvec.spark.conforming import conformed
 from delvec.spark.find import FoundRows
 from delvec.spark.lineage import moved, unborn
 from delvec.spark.merge_clauses import (
@@ -72,10 +72,7 @@ def merge(target: Target, asked: Merge) -> OperationResult:
         target.verify_removable()
     change = None
     if asked.merge_schema and any(c.values is None and c.action != DELETE for c in asked.clauses):
-        schema = evolved(target.schema, asked.source.schema)
-        if schema != target.schema:
-            target = target.after(MetadataChange(schema=schema))
-            change = MetadataChange(schema=target.rules.schema)
+        target, change = target.grown(asked.source.schema)
     _verify(target, asked)
     return _Run(target, asked, change, _names(target, asked)).result()
 

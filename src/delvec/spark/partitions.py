@@ -20,7 +20,7 @@ from delvec.plan import ScanPlan
 from delvec.row_delta import WriteRules
 from delvec.schema import DataType, Decimal, Field, Primitive
 
-_NULL = "__HIVE_DEFAULT_PARTITION__"
+NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
 _TO_ESCAPE = re.compile("[\x00-\x1f\x7f\"#%'*/:=?\\\\{\\[\\]^]")
 _INTEGER = re.compile("-?[0-9]+")
@@ -106,7 +106,7 @@ def _says(folder: str, constants: tuple[Field, ...], values: dict[str, Any]) -> 
         if not equals or unescaped(name) != field.physical_name:
             return False
         try:
-            value = None if text == _NULL else _parsed(text, field.type)
+            value = None if text == NULL else _parsed(text, field.type)
         except (ValueError, ArithmeticError):
             return False
         if not _same(value, values[field.name]):

@@ -22,7 +22,7 @@ from delvec.plan import DELETES_SCHEMA, DELETION_VECTOR, POSITION_VECTOR, ScanPl
 from delvec.row_delta import VECTORS_SCHEMA
 from delvec.spark.conforming import conformed
 from delvec.spark.files import location_of
-from delvec.spark.find import FoundRows, find_rows, row_bits
+from delvec.spark.find import FoundRows, find_rows, row_bits, united
 from delvec.spark.scan import place_columns
 from delvec.spark.store import bits_size, store_vectors
 from delvec.spark.target import Target
@@ -117,13 +117,12 @@ def _old_vectors(target: Target, plan: ScanPlan) -> list[Bitmap | None]:
 
 
 def _vector(file_id: int, found: Bitmap, old: Bitmap | None) -> dict[str, object]:
-    united = found if old is None else old | found
-    before = 0 if old is None else old.cardinality
+    vector, deleted = united(found, old)
     return {
         "file_id": file_id,
-        "rows": blob.encode(united),
-        "cardinality": united.cardinality,
-        "deleted": united.cardinality - before,
+        "rows": blob.encode(vector),
+        "cardinality": vector.cardinality,
+        "deleted": deleted,
     }
 
 

@@ -23,17 +23,20 @@ from delvec.plan import ScanPlan
 from delvec.row_delta import StoreVectors
 from delvec.spark.distributed import check_executors
 from delvec.spark.files import file_path
-from delvec.spark.find import CHUNK_BITS, CHUNK_BYTES, positions
+from delvec.spark.find import CHUNK_BITS, CHUNK_BYTES, positions, united
 from delvec.storage import Storage, open_storage
 
 _TASK_BYTES = 32 << 20
 _FILE, _BUCKET = "file_id", "bucket"
 _BITS = ("path", "chunk", "bits", "count", "flagged")
 _OLD = ["kind", "location", "inline", "offset", "length", "cardinality", "referenced_file"]
-_STORED = (
-    "file_id bigint, location string, offset bigint, length bigint, cardinality bigint, deleted bigint, "
-    "count bigint, flagged bigint"
+_STORED = pa.schema(
+    [
+        (name, pa.string() if name == "location" else pa.int64())
+        for name in ("file_id", "location", "offset", "length", "cardinality", "deleted", "count", "flagged")
+    ]
 )
+_DDL = ", ".join(f"{f.name} {'string' if f.type == pa.string() else 'bigint'}" for f in _STORED)
 
 
 def bits_size(plan: ScanPlan) -> int:
@@ -59,7 +62,7 @@ def store_vectors(bits: DataFrame, plan: ScanPlan, storage: Storage, store: Stor
         return _stored(open_storage(root, options), store, group)
 
     bucket = F.pmod(F.col(_FILE), F.lit(tasks)).alias(_BUCKET)
-    return named.groupBy(bucket).applyInArrow(stored, _STORED).toArrow()
+    return named.groupBy(bucket).applyInArrow(stored, _DDL).toArrow()
 
 
 def _files(plan: ScanPlan) -> pa.Table:
@@ -74,45 +77,39 @@ def _files(plan: ScanPlan) -> pa.Table:
 
 def _stored(storage: Storage, store: StoreVectors, group: pa.Table) -> pa.Table:
     rows = sorted(group.to_pylist(), key=lambda row: (row[_FILE] is None, row[_FILE]))
-    found = [_united(storage, list(of)) for _, of in groupby(rows, key=lambda row: row[_FILE])]
+    files = [list(of) for _, of in groupby(rows, key=lambda row: row[_FILE])]
+    old = _old_vectors(storage, [of[0] for of in files])
+    found = [_new_vector(of, before) for of, before in zip(files, old, strict=True)]
     places = store(storage, [row.pop("blob") for row in found])
     named = zip(found, places, strict=True)
     whole = [row | {"location": at, "offset": offset, "length": size} for row, (at, offset, size) in named]
-    return pa.Table.from_pylist(whole, schema=_SCHEMA)
+    return pa.Table.from_pylist(whole, schema=_STORED)
 
 
-_SCHEMA = pa.schema(
-    [
-        (name, pa.string() if name == "location" else pa.int64())
-        for name in ("file_id", "location", "offset", "length", "cardinality", "deleted", "count", "flagged")
-    ]
-)
-
-
-def _united(storage: Storage, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _new_vector(rows: list[dict[str, Any]], old: Bitmap | None) -> dict[str, Any]:
     """The new vector of one file, from the rows of its chunks."""
     first = rows[0]
     if first[_FILE] is None:
         raise FormatError("a scan found rows in a file that is not in its plan", path=first["path"])
     found = Bitmap.from_numpy(np.concatenate([positions(row["chunk"], row["bits"]) for row in rows]))
-    old = _old_vector(storage, first)
-    united = found if old is None else old | found
-    _verify_inside(united, first)
+    vector, deleted = united(found, old)
+    _verify_inside(vector, first)
     return {
         "file_id": first[_FILE],
-        "blob": blob.encode(united),
-        "cardinality": united.cardinality,
-        "deleted": united.cardinality - (0 if old is None else old.cardinality),
+        "blob": blob.encode(vector),
+        "cardinality": vector.cardinality,
+        "deleted": deleted,
         "count": sum(row["count"] for row in rows),
         "flagged": sum(row["flagged"] for row in rows),
     }
 
 
-def _old_vector(storage: Storage, row: dict[str, Any]) -> Bitmap | None:
-    if row["old_kind"] is None:
-        return None
-    deletes = pa.Table.from_pylist([{name: row[f"old_{name}"] for name in _OLD}])
-    return load_vectors(storage, deletes)[0]
+def _old_vectors(storage: Storage, files: list[dict[str, Any]]) -> list[Bitmap | None]:
+    """The vector of each file, None where it has none; those that share a file are read together."""
+    deletes = [{name: row[f"old_{name}"] for name in _OLD} for row in files if row["old_kind"] is not None]
+    loaded = load_vectors(storage, pa.Table.from_pylist(deletes)) if deletes else {}
+    each = (loaded[number] for number in range(len(deletes)))
+    return [None if row["old_kind"] is None else next(each) for row in files]
 
 
 def _verify_inside(united: Bitmap, row: dict[str, Any]) -> None:

@@ -10,15 +10,16 @@ import numpy as np
 import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
-from delvec.chunked import Rows
 from delvec.errors import CommitConflictError, InvalidOperationError, StorageError
 from delvec.formats import Snapshot, Table
 from delvec.plan import MATCH_ALL, Base, ScanPlan
-from delvec.row_delta import Committed, Conflict, MetadataChange, RowDelta, WriteRules
+from delvec.row_delta import Committed, Conflict, MetadataChange, Read, RowDelta, WriteRules
 from delvec.schema import Schema
 from delvec.spark.checks import VIOLATION
 from delvec.spark.conditions import verify_condition
+from delvec.spark.conforming import evolved
 from delvec.spark.lineage import lineage_columns, scan_with_lineage
 from delvec.spark.scan import scan
 from delvec.spark.session import session_facts
@@ -56,6 +57,14 @@ class Target:
     def after(self, change: MetadataChange) -> Target:
         """The same version, to be written as its metadata will be after ``change``."""
         return replace(self, rules=self.snapshot.rules(change))
+
+    def grown(self, rows: StructType) -> tuple[Target, MetadataChange | None]:
+        """The target with the columns that only ``rows`` have, and the change that adds them, if any."""
+        schema = evolved(self.schema, rows)
+        if schema == self.schema:
+            return self, None
+        after = self.after(MetadataChange(schema=schema))
+        return after, MetadataChange(schema=after.rules.schema)
 
     @property
     def schema(self) -> Schema:
@@ -138,11 +147,7 @@ class Target:
 def split_by_match(plan: ScanPlan) -> tuple[ScanPlan, ScanPlan]:
     """The files that hold only matching rows, and those that must be looked into."""
     whole = plan.files.column("match").to_numpy(zero_copy_only=False) == MATCH_ALL
-    return plan.at(_rows(whole)), plan.at(_rows(~whole))
-
-
-def _rows(mask: np.ndarray) -> Rows:
-    return np.flatnonzero(mask)
+    return plan.at(np.flatnonzero(whole)), plan.at(np.flatnonzero(~whole))
 
 
 def live_rows(plan: ScanPlan) -> int | None:
@@ -170,6 +175,11 @@ def translated(error: PySparkException) -> Exception:
         return error
     message = text.split(VIOLATION, 1)[1].split(VIOLATION, 1)[0].strip()
     return InvalidOperationError(message)
+
+
+def read_by(where: str | Column | None, plan: ScanPlan) -> Read:
+    """What an operation with this condition has read of the plan's files."""
+    return Read(condition=where if isinstance(where, str) else None, files=plan.files.column("file_id"))
 
 
 def shown(where: str | Column) -> str:

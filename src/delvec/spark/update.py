@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 
 from delvec.plan import ScanPlan
-from delvec.row_delta import Read, RowDelta
+from delvec.row_delta import RowDelta
 from delvec.spark import changes
 from delvec.spark.assignments import Assignments, new_column, resolve
 from delvec.spark.checks import checked
@@ -20,7 +20,7 @@ from delvec.spark.lineage import moved
 from delvec.spark.removal import find, remove_rows
 from delvec.spark.scan import own_prefix, place_columns
 from delvec.spark.session import session_facts
-from delvec.spark.target import OperationResult, Target, row_size, shown
+from delvec.spark.target import OperationResult, Target, read_by, row_size, shown
 from delvec.spark.types import quoted
 from delvec.spark.write import NOTHING_WRITTEN, write_rows
 
@@ -31,14 +31,14 @@ def update(target: Target, given: Assignments, where: str | Column | None) -> Op
     """Give columns new values in the rows for which ``where`` is true; in all rows without it."""
     target.verify_removable()
     case_sensitive = session_facts(target.spark).case_sensitive
-    resolve(given, target.schema, target.empty(), "set", case_sensitive=case_sensitive)
+    empty = target.empty()  # to analyse against: cheaper than the scan, and before it is planned
+    targets = resolve(given, target.schema, empty, "set", case_sensitive=case_sensitive)
     plan = target.plan(None) if where is None else target.plan_verified(where)
     frame = target.scan_located(plan)
     if where is not None:
         frame = frame.where(expression(where))
-    targets = resolve(given, target.schema, frame, "set", case_sensitive=case_sensitive)
     new = {
-        field.name: new_column(field, targets, frame, F.col(quoted(field.name))) for field in target.schema
+        field.name: new_column(field, targets, empty, F.col(quoted(field.name))) for field in target.schema
     }
     both = _both(frame, new, target).persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -75,7 +75,7 @@ def _committed(
         base=plan.base,
         operation=OPERATION,
         parameters={"predicate": "" if where is None else shown(where)},
-        read=Read(condition=where if isinstance(where, str) else None, files=plan.files.column("file_id")),
+        read=read_by(where, plan),
         metrics={"numUpdatedRows": found.distinct, "numCopiedRows": removal.written.rows},
         added=pa.concat_tables([written.files, removal.written.files]),
         removed=removal.removed,

@@ -29,7 +29,7 @@ from delvec.errors import StorageError, UnsupportedFeatureError
 from delvec.row_delta import ADDED_SCHEMA, WriteRules
 from delvec.schema import Array, DataType, Field, Map, Primitive, Struct
 from delvec.spark.files import hadoop_path
-from delvec.spark.partitions import escaped, unescaped
+from delvec.spark.partitions import NULL, escaped, unescaped
 from delvec.spark.scan import own_prefix
 from delvec.spark.session import settings
 from delvec.spark.types import quoted, spark_type
@@ -39,7 +39,6 @@ _LOGGER = logging.getLogger(__name__)
 
 STAGING = "_delvec_staging"
 _FIELD_ID = "parquet.field.id"
-_NULL = "__HIVE_DEFAULT_PARTITION__"
 _EPOCH = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
 
 # Given with the write itself: they reach the job's Hadoop configuration and no one else's.
@@ -55,10 +54,6 @@ class WrittenFiles:
 
     files: pa.Table
     rows: int
-
-    @property
-    def size(self) -> int:
-        return sum(self.files.column("size").to_pylist())
 
 
 NOTHING_WRITTEN = WrittenFiles(ADDED_SCHEMA.empty_table(), 0)
@@ -243,7 +238,7 @@ def _folders(rules: WriteRules, texts: Sequence[str]) -> list[str]:
 def _values(rules: WriteRules, texts: Sequence[str]) -> list[str | None]:
     fields = {field.name: field for field in rules.schema}
     return [
-        None if text == _NULL else _value(unescaped(text), fields[column].type)
+        None if text == NULL else _value(unescaped(text), fields[column].type)
         for column, text in zip(rules.partition_by, texts, strict=True)
     ]
 
