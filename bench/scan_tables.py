@@ -35,7 +35,7 @@ SHARES = {"0": 0, "0.001 %": 1, "5 %": 5_000, "50 %": 50_000}
 EQUAL = "equal"
 _FULL_ROWS, _FULL_ROW_GROUP = 20_000_000, 16 << 20
 _COMPLETE = "complete"
-_CATALOG, ROWS_TABLE, _EQUAL_TABLE = "ice", "ice.bench.rows", "ice.bench.equal"
+_CATALOG, _ROWS_TABLE, _EQUAL_TABLE = "ice", "ice.bench.rows", "ice.bench.equal"
 
 
 @contextmanager
@@ -92,7 +92,7 @@ class Tables:
         return str(self.folder / "delta" / _slug(share))
 
     def iceberg(self, spark: Any, share: str) -> Any:
-        name = _EQUAL_TABLE if share == EQUAL else ROWS_TABLE
+        name = _EQUAL_TABLE if share == EQUAL else _ROWS_TABLE
         return spark.read.option("versionAsOf", self.snapshots[share]).table(name)
 
     @property
@@ -125,7 +125,7 @@ def tables(spark: Any, rows: int) -> Tables:
         _write_iceberg(spark, folder)
         (folder / _COMPLETE).touch()
     deletes = [share for share in SHARES if SHARES[share]]
-    added, *deleted = _snapshots(spark, ROWS_TABLE)
+    added, *deleted = _snapshots(spark, _ROWS_TABLE)
     snapshots = {"0": added} | dict(zip(deletes, deleted, strict=True))
     return Tables(folder, snapshots | {EQUAL: _snapshots(spark, _EQUAL_TABLE)[-1]})
 
@@ -218,11 +218,11 @@ def _condition(deleted: int) -> str:
 def _write_iceberg(spark: Any, folder: Path) -> None:
     spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {_CATALOG}.bench")
     deletes = [share for share in SHARES.values() if share]
-    _add_iceberg(spark, ROWS_TABLE, folder / "plain", deletes)
-    _add_iceberg(spark, _EQUAL_TABLE, folder / EQUAL, [SHARES["5 %"]])
+    add_iceberg(spark, _ROWS_TABLE, folder / "plain", deletes)
+    add_iceberg(spark, _EQUAL_TABLE, folder / EQUAL, [SHARES["5 %"]])
 
 
-def _add_iceberg(spark: Any, name: str, source: Path, deletes: list[int]) -> None:
+def add_iceberg(spark: Any, name: str, source: Path, deletes: list[int]) -> None:
     properties = "'format-version' = '3', 'write.delete.mode' = 'merge-on-read'"
     spark.sql(f"CREATE TABLE {name} ({SCHEMA}) USING iceberg TBLPROPERTIES ({properties})")
     spark.sql(

@@ -14,10 +14,11 @@ from typing import Any
 
 from bench.harness import Figure, Section, alternate, as_seconds, at_most, seconds
 from bench.scan import DELTA, DELVEC, ICEBERG, QUICK_ROWS, ROWS
-from bench.scan_tables import ROWS_TABLE, SCHEMA, Tables, link, session, tables
+from bench.scan_tables import SCHEMA, Tables, add_iceberg, link, session, tables
 
 ROUNDS, QUICK_ROUNDS = 3, 1
 SMALL_ROWS = 10_000
+_WRITTEN = "ice.bench.written"
 APPEND_SHARE = 10  # of the rows, one in so many
 
 # One row in so many, spread over all files; a hash, so that nothing prunes.
@@ -83,8 +84,10 @@ class _Run:
             "'write.delete.mode' = 'merge-on-read')"
         )
         spark.read.format("delta").load(str(self.work / "small")).writeTo("ice.bench.small").append()
+        spark.sql(f"DROP TABLE IF EXISTS {_WRITTEN}")
+        add_iceberg(spark, _WRITTEN, Path(self.tables.plain("0")), [])
         spark.sql(
-            f"ALTER TABLE {ROWS_TABLE} SET TBLPROPERTIES ('write.update.mode' = 'merge-on-read', "
+            f"ALTER TABLE {_WRITTEN} SET TBLPROPERTIES ('write.update.mode' = 'merge-on-read', "
             "'write.merge.mode' = 'merge-on-read')"
         )
 
@@ -177,18 +180,9 @@ class _Run:
         return {"seconds": took, "rows": self.spark.table(table).count()}
 
     def _iceberg(self, verb: Verb) -> dict[str, Any]:
-        name = "ice.bench.small" if verb.small else ROWS_TABLE
+        name = "ice.bench.small" if verb.small else _WRITTEN
         snapshots = f"SELECT snapshot_id FROM {name}.snapshots ORDER BY committed_at LIMIT 1"
         first = self.spark.sql(snapshots).first()[0]
-        self._roll_back(name, first)
+        self.spark.sql(f"CALL ice.system.set_current_snapshot('{name.partition('.')[2]}', {first})")
         took = seconds(lambda: self.spark.sql(verb.sql.format(table=name)).collect())
-        rows = self.spark.table(name).count()
-        self._roll_back(name, self._newest_of_scan(name, first))
-        return {"seconds": took, "rows": rows}
-
-    def _newest_of_scan(self, name: str, first: int) -> int:
-        """The snapshot that the scan bench takes for the newest."""
-        return self.tables.snapshots["50 %"] if name == ROWS_TABLE else first
-
-    def _roll_back(self, name: str, snapshot: int) -> None:
-        self.spark.sql(f"CALL ice.system.set_current_snapshot('{name.partition('.')[2]}', {snapshot})")
+        return {"seconds": took, "rows": self.spark.table(name).count()}

@@ -56,7 +56,7 @@ class Table:
             raise UnsupportedFeatureError("tables in a catalog cannot be opened yet", feature="catalog")
         if relocate:
             raise UnsupportedFeatureError("relocated tables cannot be opened yet", feature="relocate")
-        table = detect.open_table(location, session_storage_options(spark, storage_options))
+        table = detect.open_table(location, session_storage_options(spark, location, storage_options))
         table.snapshot()
         return cls(spark, table)
 
@@ -81,7 +81,7 @@ class Table:
             raise UnsupportedFeatureError("tables in a catalog cannot be created yet", feature="catalog")
         if format_version is not None:
             raise InvalidOperationError(f"format_version is {format_version}, expected none for {format}")
-        table = detect.new_table(location, format, session_storage_options(spark, storage_options))
+        table = detect.new_table(location, format, session_storage_options(spark, location, storage_options))
         frame = df_or_schema if isinstance(df_or_schema, DataFrame) else None
         schema = _schema(spark, df_or_schema)
         by = [partition_by] if isinstance(partition_by, str) else list(partition_by)

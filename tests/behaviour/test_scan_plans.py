@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 import shutil
+import zlib
+from hashlib import sha256
+from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from delvec.spark.files import file_path
 from lake import FLAT, Lake
 from scanning import collected, opened
 
@@ -22,10 +26,10 @@ def rows(p, first):
     return [{"id": first + i, "name": f"n{i}", "v": i / 2, "p": p} for i in range(10)]
 
 
-def written(root, *, deleted, size=None, layout="folders"):
+def written(root, *, deleted, layout="folders"):
     lake = Lake(root, SCHEMA, partition_by=["p"], layout=layout)
     for p in range(5):
-        lake.write(rows(p, p * 100), deleted=deleted, size=size or 4000 + p)
+        lake.write(rows(p, p * 100), deleted=deleted, size=4000)
     lake.commit()
     return lake
 
@@ -35,9 +39,9 @@ def lakes(tmp_path_factory):
     root = tmp_path_factory.mktemp("plans")
     return {
         "none": written(root / "none", deleted=()),
-        "by size": written(root / "size", deleted=[3]),
-        "by path": written(root / "path", deleted=[3], size=4000),
-        "by path, flat": written(root / "flat", deleted=[3], size=4000, layout=FLAT),
+        "folders": written(root / "folders", deleted=[3]),
+        "flat": written(root / "flat", deleted=[3], layout=FLAT),
+        "odd folder": written(root / "a b é's %20[x]", deleted=[3]),
     }
 
 
@@ -53,7 +57,7 @@ def read_columns(line):
     return re.findall(r"([\w.]+):", re.search(r"ReadSchema: struct<(.*?)>", line)[1])
 
 
-@pytest.mark.parametrize("kind", ["by size", "by path", "by path, flat", "none"])
+@pytest.mark.parametrize("kind", ["folders", "odd folder", "flat", "none"])
 def test_filters_reach_the_parquet_scan(spark, lakes, kind):
     frame = opened(spark, lakes[kind]).to_df().where("id > 205 and name = 'n7'")
     for line in scans(frame):
@@ -63,7 +67,7 @@ def test_filters_reach_the_parquet_scan(spark, lakes, kind):
     assert [row["id"] for row in collected(frame.orderBy("id"))] == [207, 307, 407]
 
 
-@pytest.mark.parametrize("kind", ["by size", "by path"])
+@pytest.mark.parametrize("kind", ["folders", "odd folder"])
 def test_only_needed_columns_are_read(spark, lakes, kind):
     frame = opened(spark, lakes[kind]).to_df().where("v >= 1").select("id")
     (line,) = scans(frame)
@@ -82,7 +86,7 @@ def test_files_without_vectors_pay_nothing(spark, lakes):
     assert [name for name in read_columns(line) if name.startswith("_")] == []
 
 
-@pytest.mark.parametrize("kind", ["by size", "by path", "by path, flat"])
+@pytest.mark.parametrize("kind", ["folders", "odd folder", "flat"])
 def test_vectors_are_broadcast_and_no_row_goes_through_python(spark, lakes, kind):
     text = plan(opened(spark, lakes[kind]).to_df())
     assert "BroadcastHashJoin" in text
@@ -90,7 +94,7 @@ def test_vectors_are_broadcast_and_no_row_goes_through_python(spark, lakes, kind
     assert not any(name in text for name in PYTHON), text
 
 
-@pytest.mark.parametrize("kind", ["by size", "by path", "none"])
+@pytest.mark.parametrize("kind", ["folders", "odd folder", "none"])
 def test_a_later_filter_on_the_partition_column_prunes_files(spark, lakes, kind):
     frame = opened(spark, lakes[kind]).to_df().where("p = 3")
     (line,) = scans(frame)
@@ -123,7 +127,7 @@ def is_scan(node):
     return node.nodeName().startswith("Scan parquet")
 
 
-@pytest.mark.parametrize("kind", ["by size", "by path", "none"])
+@pytest.mark.parametrize("kind", ["folders", "odd folder", "none"])
 def test_joins_prune_partitions_dynamically(spark, lakes, kind):
     from pyspark.sql import functions
 
@@ -136,14 +140,14 @@ def test_joins_prune_partitions_dynamically(spark, lakes, kind):
 
 
 def test_all_files_are_read_once(spark, lakes):
-    assert files_read(opened(spark, lakes["by size"]).to_df()) == 5
+    assert files_read(opened(spark, lakes["folders"]).to_df()) == 5
 
 
 def test_large_vectors_go_through_python_but_rows_do_not(spark, lakes, monkeypatch):
     from delvec.spark import scan
 
     monkeypatch.setattr(scan, "DRIVER_CHUNK_BYTES", 0)
-    text = plan(opened(spark, lakes["by size"]).to_df())
+    text = plan(opened(spark, lakes["folders"]).to_df())
     assert text.count("MapInArrow") == 1
     below = text[text.index("MapInArrow") :]
     assert "FileScan" not in below, "rows of the table are below the Python node"
@@ -196,35 +200,50 @@ def test_a_missing_file_among_many_is_named(spark, tmp_path):
         table.to_df().collect()
 
 
-def layered(root, sizes):
+def colliding_names(root):
+    """Two names of data files whose paths below the folder have one CRC-32."""
+    names, seen = (f"{sha256(bytes(str(n), 'ascii')).hexdigest()}.parquet" for n in count()), {}
+    for name in names:
+        other = seen.setdefault(zlib.crc32(file_path(f"{root}/{name}").encode()), name)
+        if other != name:
+            break
+    return other, name
+
+
+def numbered(root, names):
     lake = Lake(root, SCHEMA)
-    for number, size in enumerate(sizes):
-        lake.write(rows(number, number * 100), deleted=[number % 10], size=size)
+    for number, name in enumerate(names):
+        lake.write(rows(number, number * 100), deleted=[number % 10], size=4000, name=name)
     lake.commit()
     return lake
 
 
-def test_files_of_equal_size_are_read_by_several_scans(spark, tmp_path, monkeypatch):
-    from delvec.spark import scan
-
-    monkeypatch.setattr(scan, "_LAYER_BYTES", 1)
-    lake = layered(tmp_path / "t", [4000, 4000, 4000, 4100, 4100, 4200])
-    frame = opened(spark, lake).to_df()
-    assert len(scans(frame)) == 3
-    assert "file_path" not in plan(frame)
+def test_files_of_equal_size_are_read_by_one_scan_and_no_path(spark, tmp_path):
+    frame = opened(spark, numbered(tmp_path / "t", [f"{n}.parquet" for n in range(6)])).to_df()
+    assert len(scans(frame)) == 1
+    assert plan(frame).count("BroadcastHashJoin") == 1
     assert sorted(row["id"] for row in collected(frame)) == alive(6)
 
 
-def test_what_is_beyond_the_scans_goes_by_path(spark, tmp_path, monkeypatch):
-    from delvec.spark import scan
-
-    monkeypatch.setattr(scan, "_LAYER_BYTES", 1)
-    monkeypatch.setattr(scan, "_MOST_LAYERS", 2)
-    lake = layered(tmp_path / "t", [4000, 4000, 4000, 4100])
-    frame = opened(spark, lake).to_df()
-    assert [("file_path" in line) for line in scans(frame)].count(True) == 1
-    assert len(scans(frame)) == 3
+def test_files_whose_numbers_collide_are_told_apart_by_path(spark, tmp_path):
+    root = tmp_path / "t"
+    names = ["a.parquet", *colliding_names(root), "b.parquet"]
+    frame = opened(spark, numbered(root, names)).to_df()
+    assert len(scans(frame)) == 2
+    assert plan(frame).count("BroadcastHashJoin") == 3
     assert sorted(row["id"] for row in collected(frame)) == alive(4)
+
+
+def test_values_of_files_whose_numbers_collide(spark, tmp_path):
+    root = tmp_path / "t"
+    lake = Lake(root, SCHEMA, partition_by=["p"], layout=FLAT)
+    for p, name in enumerate(colliding_names(root)):
+        lake.write(rows(p, p * 100), name=name)
+    lake.commit()
+    found = collected(opened(spark, lake).to_df())
+    assert sorted((row["p"], row["id"]) for row in found) == [
+        (p, p * 100 + i) for p in (0, 1) for i in range(10)
+    ]
 
 
 def alive(files):

@@ -77,10 +77,11 @@ def test_a_file_elsewhere_is_in_no_folder_of_the_table(storage):
 
 
 @pytest.mark.parametrize("count", [3, 60])
-def test_sizes_of_files_few_and_many(storage, count):
+def test_files_few_and_many_are_there_or_not(storage, count):
     places = stored(storage, *(f"p={n % 2}/{n}.parquet" for n in range(count)))
     missing = f"{storage.root}/p=0/missing.parquet"
-    assert files.StoredFiles(storage).sizes([*places, missing]) == [1] * count + [None]
+    assert files.StoredFiles(storage).has_all(places)
+    assert not files.StoredFiles(storage).has_all([*places, missing])
 
 
 def test_a_folder_is_listed_once(storage, monkeypatch):
@@ -89,7 +90,8 @@ def test_a_folder_is_listed_once(storage, monkeypatch):
     listed = storage.list
     monkeypatch.setattr(type(storage), "list", lambda _, path="": asked.append(path) or listed(path))
     found = files.StoredFiles(storage)
-    assert found.sizes(places) == found.sizes(places[:40] + places[40:])
+    assert found.has_all(places)
+    assert found.has_all(places[:40])
     assert asked == [""]
 
 

@@ -12,11 +12,11 @@ import re
 from collections.abc import Mapping, Sequence
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from delvec import location
-from delvec.errors import FormatError, ObjectNotFoundError, UnsupportedFeatureError
+from delvec.errors import ObjectNotFoundError, UnsupportedFeatureError
 from delvec.spark.session import settings
 from delvec.storage import Storage, in_parallel
 
@@ -27,6 +27,8 @@ _DATA_FILE = ".parquet"
 FEW_PATHS = 32
 # The listing job's tasks, where many single paths cannot be avoided; Spark's own default is 10,000.
 _LISTING_TASKS = 8
+_LOCAL_FOLDERS = 100_000  # listed on the driver itself
+_DISCOVERY = "spark__sql__sources__parallelPartitionDiscovery__"
 # Local files of so many rows on average are cheaper by path than with a filter on each row.
 _MANY_ROWS = 100_000
 
@@ -43,62 +45,90 @@ _OPTIONS: Mapping[str, str] = {
 }
 
 
-def read_parquet(
-    spark: SparkSession,
-    stored: StoredFiles,
-    locations: Sequence[str],
-    schema: StructType,
-    *,
-    rows: int,
-    by_folder_names: bool,
-) -> DataFrame:
-    """The rows of exactly these files, with Spark's hidden ``_metadata``; ``rows``: how many, about.
+class FileReader:
+    """Reads data files of one table. The store is asked about them once, and a folder read once."""
 
-    ``by_folder_names``: the schema's partition columns come from ``name=value`` folders below the root.
-    Else no folder's name means anything.
-    """
-    _verify_visible(locations)
-    reader = spark.read.schema(schema).options(**_OPTIONS)
-    if by_folder_names:
-        reader = reader.option("basePath", hadoop_path(stored.storage.root))
-    else:
-        reader = reader.option("recursiveFileLookup", "true")
-    paths = [spark_path(location) for location in locations]
-    if len(paths) <= FEW_PATHS:
-        return reader.parquet(*paths)
-    cheap_paths = stored.storage.root.startswith("/") and rows >= _MANY_ROWS * len(paths)
-    if not cheap_paths and METADATA not in schema.fieldNames():
-        found = _read_folders(stored, locations, reader)
-        if found is not None:
-            return found
-    with settings(spark, spark__sql__sources__parallelPartitionDiscovery__parallelism=str(_LISTING_TASKS)):
-        found = reader.parquet(*paths)
-        _ = found.schema  # Connect resolves the files now, while the setting holds
-    return found
+    def __init__(self, spark: SparkSession, storage: Storage) -> None:
+        self._spark = spark
+        self._stored = StoredFiles(storage)
+        self._root = storage.root
+        self._folders: dict[tuple[object, ...], DataFrame | None] = {}
+
+    def read(
+        self, locations: Sequence[str], schema: StructType, *, rows: int, by_folder_names: bool
+    ) -> DataFrame:
+        """The rows of exactly these files, with Spark's hidden ``_metadata``; ``rows``: how many, about.
+
+        ``by_folder_names``: the schema's partition columns come from ``name=value`` folders below the root.
+        Else no folder's name means anything.
+        """
+        _verify_visible(locations)
+        options = dict(_OPTIONS)
+        if by_folder_names:
+            options["basePath"] = hadoop_path(self._root)
+        else:
+            options["recursiveFileLookup"] = "true"
+        paths = [spark_path(location) for location in locations]
+        if len(paths) <= FEW_PATHS:
+            return self._spark.read.schema(schema).options(**options).parquet(*paths)
+        cheap_paths = self._is_local and rows >= _MANY_ROWS * len(paths)
+        if not cheap_paths and METADATA not in schema.fieldNames():
+            found = self._by_folder(locations, schema, options)
+            if found is not None:
+                return found
+        return self._listed(paths, schema, options, parallelism=_LISTING_TASKS)
+
+    @property
+    def _is_local(self) -> bool:
+        return self._root.startswith("/")
+
+    def _by_folder(
+        self, locations: Sequence[str], schema: StructType, options: Mapping[str, str]
+    ) -> DataFrame | None:
+        """The files by folder and path; None where that would not give exactly them."""
+        folders = _folders(self._root, locations)
+        # A file that is missing would not be missed: by path, Spark names it.
+        if not folders or not self._stored.has_all(locations):
+            return None
+        if all(place.endswith(_DATA_FILE) for place in locations):
+            options = {**options, "pathGlobFilter": f"*{_DATA_FILE}"}
+        found = self._whole_folders(folders, schema, options)
+        if found is None or not shown_alike(found, locations):
+            return None
+        listed = ", ".join(f"'{_quoted(file_path(place))}'" for place in locations)
+        return found.where(f"{METADATA}.file_path IN ({listed})")
+
+    def _whole_folders(
+        self, folders: Sequence[str], schema: StructType, options: Mapping[str, str]
+    ) -> DataFrame | None:
+        """All files there; None where dead ones do not fit the partitioning."""
+        key = (*folders, schema.json(), *options.items())
+        if key not in self._folders:
+            paths = list(map(spark_path, folders))
+            try:
+                # A job that lists local folders takes longer than the driver alone.
+                threshold = {"threshold": _LOCAL_FOLDERS} if self._is_local else {}
+                self._folders[key] = self._listed(paths, schema, options, **threshold)
+            except PySparkException:
+                self._folders[key] = None
+        return self._folders[key]
+
+    def _listed(
+        self, paths: Sequence[str], schema: StructType, options: Mapping[str, str], **discovery: int
+    ) -> DataFrame:
+        """The frame, its files listed under these settings of Spark's parallel discovery."""
+        wanted = {_DISCOVERY + name: str(value) for name, value in discovery.items()}
+        with settings(self._spark, **wanted):
+            found = self._spark.read.schema(schema).options(**options).parquet(*paths)
+            _ = found.schema  # Connect resolves the files now, while the settings hold
+        return found
 
 
-def _read_folders(stored: StoredFiles, locations: Sequence[str], reader: DataFrameReader) -> DataFrame | None:
-    """The files by folder and path; None where that would not give exactly them."""
-    folders = _folders(stored.storage.root, locations)
-    # A file that is missing would not be missed: by path, Spark names it.
-    if not folders or None in stored.sizes(locations):
-        return None
-    if all(place.endswith(_DATA_FILE) for place in locations):
-        reader = reader.option("pathGlobFilter", f"*{_DATA_FILE}")
-    try:
-        found = reader.parquet(*map(spark_path, folders))
-        _ = found.schema
-    except PySparkException:  # folders of dead files that do not fit the partitioning
-        return None
+def shown_alike(frame: DataFrame, locations: Sequence[str]) -> bool:
+    """Whether the frame shows all these files under what ``file_path`` makes of them."""
     paths = [file_path(place) for place in locations]
-    if not all(map(_PLAIN_PATH.fullmatch, paths)) and not _shown(found, paths):
-        return None
-    listed = ", ".join(f"'{_quoted(path)}'" for path in paths)
-    return found.where(f"{METADATA}.file_path IN ({listed})")
-
-
-def _shown(frame: DataFrame, paths: Sequence[str]) -> bool:
-    """Whether Spark spells all these paths so."""
+    if all(map(_PLAIN_PATH.fullmatch, paths)):
+        return True
     return {path.replace("file:///", "file:/", 1) for path in frame.inputFiles()}.issuperset(paths)
 
 
@@ -151,39 +181,30 @@ class StoredFiles:
     """The files that the store has, asked about once: a folder at a time where they are many."""
 
     def __init__(self, storage: Storage) -> None:
-        self.storage = storage
-        self._sizes: dict[str, int | None] = {}
+        self._storage = storage
+        self._there: dict[str, bool] = {}
 
-    def sizes(self, locations: Sequence[str]) -> list[int | None]:
-        """The size of each file; None: there is no such file."""
-        asked = [place for place in locations if place not in self._sizes]
+    def has_all(self, locations: Sequence[str]) -> bool:
+        asked = [place for place in locations if place not in self._there]
         if len(asked) > FEW_PATHS:
-            self._list(_folders(self.storage.root, asked))
-            asked = [place for place in asked if place not in self._sizes]
-        self._sizes.update(zip(asked, in_parallel(self._size, asked), strict=True))
-        return [self._sizes[place] for place in locations]
+            self._list(_folders(self._storage.root, asked))
+            asked = [place for place in asked if place not in self._there]
+        self._there.update(zip(asked, in_parallel(self._is_there, asked), strict=True))
+        return all(self._there[place] for place in locations)
 
     def _list(self, folders: Sequence[str]) -> None:
-        root = self.storage.root
+        root = self._storage.root
         for folder in folders:
             below = "" if folder == root else location.relative(root, folder)
-            for entry in self.storage.list(below or ""):
-                self._sizes[location.join(root, entry.path)] = entry.size
+            for entry in self._storage.list(below or ""):
+                self._there[location.join(root, entry.path)] = True
 
-    def _size(self, place: str) -> int | None:
+    def _is_there(self, place: str) -> bool:
         try:
-            return self.storage.head(place).size
+            self._storage.head(place)
         except ObjectNotFoundError:
-            return None
-
-
-def verify_sizes(stored: StoredFiles, locations: Sequence[str], sizes: Sequence[int]) -> None:
-    """Refuse a file whose size is not the recorded one: where files are told apart by size, its vector would
-    be lost. A file that is absent is left to Spark, which names it.
-    """
-    for place, size, expected in zip(locations, stored.sizes(locations), sizes, strict=True):
-        if size is not None and size != expected:
-            raise FormatError(f"data file has {size} bytes, expected the recorded {expected}", path=place)
+            return False
+        return True
 
 
 def _verify_visible(locations: Sequence[str]) -> None:

@@ -4,32 +4,34 @@
     files with a vector         the scan, left-joined to the broadcast chunks of their vectors (`vectors.py`):
                                 a row whose bit is set there is left out
 
-The join's key is made of numbers that the scan has anyway. A file's size identifies it where no other file of
-the same scan has that size: large files of one size are read by several scans. Other files are told apart by
-their path, which costs more. No row goes through Python.
+The join's key is one number: the CRC-32 of the file's path, and the chunk of its rows. Spark computes that
+for a few nanoseconds a row, Python the same. Files whose numbers are not unique in their scan are read by
+another one, which tells them apart by the path itself; that costs more. No row goes through Python.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField, StructType
 
 from delvec.chunked import Mask, Rows
 from delvec.plan import ReadSchema, ScanPlan
 from delvec.schema import Field, Primitive, Schema
 from delvec.spark import distributed
-from delvec.spark.files import METADATA, StoredFiles, file_path, read_parquet, verify_sizes
+from delvec.spark.files import METADATA, FileReader, file_path, shown_alike
 from delvec.spark.footers import schemas_by_id
 from delvec.spark.partitions import in_folder_names
 from delvec.spark.types import logical, quoted, spark_type
-from delvec.spark.vectors import CHUNK_BITS, VectorFiles, chunk_estimate, load_chunks
+from delvec.spark.vectors import CHUNK_BITS, FILE_SHIFT, VectorFiles, chunk_estimate, load_chunks
 from delvec.storage import Storage
 
 DRIVER_CHUNK_BYTES = 64 << 20
@@ -38,17 +40,9 @@ DRIVER_CHUNK_BYTES = 64 << 20
 BROADCAST_CHUNK_BYTES = 1 << 30
 """Above this, chunks are not broadcast: Spark joins as it sees fit."""
 
-# A key by size has 39 bits for the size and 24 for the chunk, one by path 23 and 40.
-_SIZE_CHUNK_BITS, _PATH_CHUNK_BITS = 24, 40
-_LARGEST_SIZE = 1 << (63 - _SIZE_CHUNK_BITS)
-_MOST_ROWS = 1 << (_SIZE_CHUNK_BITS + CHUNK_BITS)
-
-_KEY, _WORDS, _PATH, _NUMBER, _VALUES = "key", "words", "path", "number", "values"
-_FILE, _ROW, _SIZE = "file", "row", "size"
-_BY_SIZE, _BY_PATH = "size", "path"
-
-# Files of equal size are read by several scans, at most so many, each of at least so many bytes.
-_NO_LAYER, _MOST_LAYERS, _LAYER_BYTES = -1, 16, 32 << 20
+_FILE, _ROW = "file", "row"
+_KEY, _WORDS = "key", "words"
+_PATH, _KNOWN, _NUMBER, _VALUES = "path", "known", "number", "values"
 
 
 def scan(spark: SparkSession, plan: ScanPlan, storage: Storage, *, located: bool = False) -> DataFrame:
@@ -57,9 +51,9 @@ def scan(spark: SparkSession, plan: ScanPlan, storage: Storage, *, located: bool
     ``located``: two columns follow that say where each row is, named by ``place_columns``.
     """
     found: DataFrame | None = None
-    stored = StoredFiles(storage)
+    reader = FileReader(spark, storage)
     for group in _groups(plan, storage):
-        part = _GroupScan(spark, stored, plan, group).frame(located=located)
+        part = _GroupScan(spark, storage, reader, plan, group).frame(located=located)
         found = part if found is None else found.union(part)
     if found is not None:
         return found
@@ -94,22 +88,48 @@ class _Group:
     schema: Schema  # with the names that these files hold
     constants: tuple[Field, ...]
     values_in_folders: bool
-    vectors_by: str | None  # None: no file of the group has a vector
+    vectors: bool  # whether all files have one, or none has
+    by_path: bool  # whether the files' numbers are not unique
+
+    @property
+    def values_by_file(self) -> bool:
+        return bool(self.constants) and not self.values_in_folders
+
+    @property
+    def tells_files_apart(self) -> bool:
+        return self.vectors or self.values_by_file
 
 
 def _groups(plan: ScanPlan, storage: Storage) -> Iterator[_Group]:
-    files = plan.files
-    vectored = pc.is_valid(files.column("vector")).to_numpy()
-    layers = _size_layers(files, vectored)
-    ways = [(None, ~vectored), (_BY_PATH, vectored & (layers == _NO_LAYER))]
-    ways += [(_BY_SIZE, layers == layer) for layer in range(layers.max(initial=_NO_LAYER) + 1)]
+    vectored = pc.is_valid(plan.files.column("vector")).to_numpy()
     for schema, constants, here in _shapes(plan, storage):
         in_folders = in_folder_names(plan, constants)
-        for native in (True, False):
-            for way, chosen in ways:
-                rows = np.flatnonzero(here & (in_folders == native) & chosen)
-                if len(rows):
-                    yield _Group(files.take(pa.array(rows)), schema, constants, native, way)
+        for native, vectors in product((True, False), (False, True)):
+            rows = np.flatnonzero(here & (in_folders == native) & (vectored == vectors))
+            files = plan.files.take(pa.array(rows))
+            yield from _by_number(_Group(files, schema, constants, native, vectors, by_path=False))
+
+
+def _by_number(group: _Group) -> Iterator[_Group]:
+    """The group; in two where numbers do not tell all its files apart."""
+    first = np.ones(len(group.files), dtype=bool)
+    if group.tells_files_apart:
+        first[:] = False
+        first[np.unique(_numbers(group.files), return_index=True)[1]] = True
+    for by_path in (False, True):
+        rows = np.flatnonzero(first != by_path)
+        if len(rows):
+            yield replace(group, files=group.files.take(pa.array(rows)), by_path=by_path)
+
+
+def _numbers(files: pa.Table) -> Rows:
+    """For each file the number that ``_number_of`` finds for its rows."""
+    paths = map(file_path, files.column("location").to_pylist())
+    return np.fromiter((zlib.crc32(path.encode()) for path in paths), np.int64, len(files))
+
+
+def _number_of(path: Column) -> Column:
+    return F.crc32(path.cast("binary"))
 
 
 def _shapes(plan: ScanPlan, storage: Storage) -> Iterator[tuple[Schema, tuple[Field, ...], Mask]]:
@@ -130,29 +150,6 @@ def _shapes(plan: ScanPlan, storage: Storage) -> Iterator[tuple[Schema, tuple[Fi
             yield schema, constants, np.isin(np.arange(len(shapes)), members)
 
 
-def _size_layers(files: pa.Table, vectored: Mask) -> Rows:
-    """For each file with a vector the scan in which its size is a key, or ``_NO_LAYER``.
-
-    The n-th file of a size goes to scan n, so that each scan has a size once. A further scan costs the driver
-    some planning: it must have enough to read.
-    """
-    sizes = files.column("size").to_numpy()
-    records = pc.fill_null(files.column("record_count"), _MOST_ROWS).to_numpy()
-    rows = np.flatnonzero(vectored & (sizes < _LARGEST_SIZE) & (records < _MOST_ROWS))
-    rows = rows[np.argsort(sizes[rows], kind="stable")]
-    _, first, back, counts = np.unique(
-        sizes[rows], return_index=True, return_inverse=True, return_counts=True
-    )
-    layer = np.arange(len(rows)) - first[back]
-    read = np.bincount(layer, sizes[rows], minlength=2)
-    worth = (read >= _LAYER_BYTES) & (np.arange(len(read)) < _MOST_LAYERS)
-    # Where a second scan is not worth it, files that share a size all go by path: one scan the less.
-    keyed = np.where(counts[back] == 1, True, worth[layer] & worth[1])  # noqa: FBT003
-    layers = np.full(len(sizes), _NO_LAYER, np.int64)
-    layers[rows] = np.where(keyed, layer, _NO_LAYER)
-    return layers
-
-
 def _constants(read_schema: ReadSchema) -> tuple[Field, ...]:
     by_name = {field.name: field for field in read_schema.schema}
     return tuple(by_name[name] for name in read_schema.constants)
@@ -161,24 +158,25 @@ def _constants(read_schema: ReadSchema) -> tuple[Field, ...]:
 @dataclass(frozen=True, slots=True)
 class _GroupScan:
     spark: SparkSession
-    stored: StoredFiles
+    storage: Storage
+    reader: FileReader
     plan: ScanPlan
     group: _Group
 
     def frame(self, *, located: bool) -> DataFrame:
         group = self.group
-        frame = self._read()
-        by_path = bool(group.constants) and not group.values_in_folders
-        if by_path or group.vectors_by is not None or located:
+        frame = read = self._read()
+        if group.tells_files_apart or located:
             frame = self._with_places(frame)
-        if by_path or group.vectors_by == _BY_PATH:
-            frame = self._with_files_by_path(frame, with_values=by_path)
-        if group.vectors_by is not None:
-            frame = self._without_deleted(frame)
+        if group.tells_files_apart:
+            by_path = group.by_path or not shown_alike(read, group.files.column("location").to_pylist())
+            frame = self._with_files(frame, by_path=by_path)
+            if group.vectors:
+                frame = self._without_deleted(frame, by_path=by_path)
         constants = {field.name: field for field in group.constants}
         columns = [
             F.col(self._own(_VALUES))[field.name]
-            if by_path and field.name in constants
+            if group.values_by_file and field.name in constants
             else _logical(frame, constants.get(field.name, field))
             for field in group.schema
         ]
@@ -199,63 +197,68 @@ class _GroupScan:
         fields = [StructField(f.physical_name, spark_type(f.type, physical=True)) for f in (*stored, *native)]
         locations = group.files.column("location").to_pylist()
         rows = pc.sum(group.files.column("record_count")).as_py() or 0
-        return read_parquet(
-            self.spark, self.stored, locations, StructType(fields), rows=rows, by_folder_names=bool(native)
-        )
+        return self.reader.read(locations, StructType(fields), rows=rows, by_folder_names=bool(native))
 
     def _with_places(self, frame: DataFrame) -> DataFrame:
         """The frame with its rows' places as columns: PySpark 4.0 cannot join by hidden ones."""
         metadata = frame.metadataColumn(METADATA)
-        hidden = {_FILE: "file_path", _ROW: "row_index", _SIZE: "file_size"}
+        hidden = {_FILE: "file_path", _ROW: "row_index"}
         return frame.select("*", *(metadata[name].alias(self._own(own)) for own, name in hidden.items()))
 
-    def _with_files_by_path(self, frame: DataFrame, *, with_values: bool) -> DataFrame:
-        """The frame with each row's file number, and partition values.
+    def _with_files(self, frame: DataFrame, *, by_path: bool) -> DataFrame:
+        """The frame with each row's file number, and partition values where folders do not have them.
 
-        A path that is none of the plan's is an error: Spark and delvec must mean the same file by it.
+        A file that is none of the plan's is an error: Spark and delvec must mean the same file by a path.
         """
-        files = self.group.files
-        named, number = self._own(_PATH), self._own(_NUMBER)
-        columns = {
-            named: pa.array([file_path(place) for place in files.column("location").to_pylist()]),
-            number: pa.array(np.arange(len(files)), pa.int64()),
-        }
-        fields = [StructField(named, StringType()), StructField(number, LongType())]
-        if with_values:
-            columns[self._own(_VALUES)] = files.column("partition").combine_chunks()
-            values = StructType([StructField(f.name, spark_type(f.type)) for f in self.group.constants])
-            fields.append(StructField(self._own(_VALUES), values))
-        table = F.broadcast(self.spark.createDataFrame(pa.table(columns), StructType(fields)))
-        path = F.col(self._own(_FILE))
-        unknown = F.raise_error(F.concat(F.lit("a scan met a file that is not in its plan: "), path))
-        known = F.when(F.col(number).isNotNull(), F.lit(True)).otherwise(unknown.cast("boolean"))  # noqa: FBT003
-        return frame.join(table, path == table[named], "left").where(known)
+        path, number = self._own(_PATH), self._own(_NUMBER)
+        if not by_path:
+            frame = frame.withColumn(number, _number_of(F.col(self._own(_FILE))))
+            if not self.group.values_by_file:
+                return frame
+        table = self._file_table(by_path=by_path)
+        known, shown = F.col(self._own(_KNOWN)), F.col(self._own(_FILE))
+        unknown = F.raise_error(F.concat(F.lit("a scan met a file that is not in its plan: "), shown))
+        same = shown == table[path] if by_path else F.col(number) == table[path]
+        verified = F.when(known, known).otherwise(unknown.cast("boolean"))
+        return frame.join(F.broadcast(table), same, "left").where(verified)
 
-    def _without_deleted(self, frame: DataFrame) -> DataFrame:
-        files, row = self.group.files, F.col(self._own(_ROW))
-        if self.group.vectors_by == _BY_SIZE:
-            verify_sizes(self.stored, files.column("location").to_pylist(), files.column("size").to_pylist())
-            bits, number = _SIZE_CHUNK_BITS, F.col(self._own(_SIZE))
-            numbers = files.column("size").to_numpy()
-        else:
-            bits, number, numbers = _PATH_CHUNK_BITS, F.col(self._own(_NUMBER)), np.arange(len(files))
-        chunks = self._chunks(VectorFiles.of(files, self.plan.deletes, numbers, bits))
-        key, words = _chunk_key(number, row, bits), F.col(self._own(_WORDS))
+    def _file_table(self, *, by_path: bool) -> DataFrame:
+        """One row for each file: what identifies it, that it is known, its number or its values."""
+        files = self.group.files
+        paths = [file_path(place) for place in files.column("location").to_pylist()]
+        columns = {
+            _PATH: pa.array(paths if by_path else _numbers(files)),
+            _KNOWN: pa.array([True] * len(files)),
+        }
+        kinds: dict[str, DataType] = {_PATH: StringType() if by_path else LongType(), _KNOWN: BooleanType()}
+        if by_path:
+            columns[_NUMBER], kinds[_NUMBER] = pa.array(np.arange(len(files))), LongType()
+        if self.group.values_by_file:
+            columns[_VALUES] = files.column("partition").combine_chunks()
+            kinds[_VALUES] = StructType(
+                [StructField(f.name, spark_type(f.type)) for f in self.group.constants]
+            )
+        schema = StructType([StructField(self._own(name), kind) for name, kind in kinds.items()])
+        named = {self._own(name): column for name, column in columns.items()}
+        return self.spark.createDataFrame(pa.table(named), schema)
+
+    def _without_deleted(self, frame: DataFrame, *, by_path: bool) -> DataFrame:
+        files, row, number = self.group.files, F.col(self._own(_ROW)), F.col(self._own(_NUMBER))
+        numbers = np.arange(len(files)) if by_path else _numbers(files)
+        chunks = self._chunks(VectorFiles.of(files, self.plan.deletes, numbers))
+        key = F.shiftleft(number, FILE_SHIFT).bitwiseOR(F.shiftright(row, CHUNK_BITS))
+        words = F.col(self._own(_WORDS))
         kept = words.isNull() | ~_is_deleted(words, row)
         return frame.join(chunks, key == chunks[self._own(_KEY)], "left").where(kept)
 
     def _chunks(self, vectors: VectorFiles) -> DataFrame:
         size = chunk_estimate(vectors)
         if size <= DRIVER_CHUNK_BYTES:
-            found = self.spark.createDataFrame(load_chunks(self.stored.storage, vectors))
+            found = self.spark.createDataFrame(load_chunks(self.storage, vectors))
         else:
-            found = distributed.load_chunks(self.spark, self.stored.storage, vectors)
+            found = distributed.load_chunks(self.spark, self.storage, vectors)
         found = found.toDF(self._own(_KEY), self._own(_WORDS))
         return F.broadcast(found) if size <= BROADCAST_CHUNK_BYTES else found
-
-
-def _chunk_key(number: Column, row: Column, bits: int) -> Column:
-    return F.shiftleft(number, bits).bitwiseOR(F.shiftright(row, CHUNK_BITS))
 
 
 def _is_deleted(words: Column, row: Column) -> Column:

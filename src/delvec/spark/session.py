@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from delvec import location
+
 _HADOOP = "spark.hadoop."
 
 
@@ -28,13 +30,18 @@ def session_facts(spark: SparkSession) -> SessionFacts:
     )
 
 
-def session_storage_options(spark: SparkSession, given: Mapping[str, str] | None) -> dict[str, str]:
-    """The options of a call, or where it gives none the session's for its stores.
+def session_storage_options(
+    spark: SparkSession, place: str, given: Mapping[str, str] | None
+) -> dict[str, str]:
+    """The options of a call for a location, or where it gives none the session's for its stores.
 
-    Only ``spark.hadoop.fs.*`` is taken: the environment is looked at by the storage itself.
+    Only ``spark.hadoop.fs.*`` is taken: the environment is looked at by the storage itself. Local files need
+    none, and asking takes as long as a small read.
     """
     if given:
         return dict(given)
+    if location.normalize(place).startswith("/"):
+        return {}
     settings = spark.conf.getAll  # a property, in classic and in Connect
     found = settings() if callable(settings) else settings
     return {key: value for key, value in found.items() if key.startswith(_HADOOP + "fs.")}

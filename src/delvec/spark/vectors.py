@@ -22,6 +22,7 @@ from delvec.storage import Storage
 
 CHUNK_BITS = 12
 CHUNK_ROWS = 1 << CHUNK_BITS
+FILE_SHIFT = 31  # of a key's 63 bits, 32 are the file's number and 31 the chunk's
 WORDS = CHUNK_ROWS // 64
 CHUNK_BYTES = 8 * WORDS + 16
 _MOST = 1 << 40  # where a number is not recorded
@@ -45,10 +46,10 @@ class VectorFiles:
     record_counts: pa.ChunkedArray
 
     @classmethod
-    def of(cls, files: pa.Table, deletes: pa.Table, numbers: Rows, chunk_bits: int) -> VectorFiles:
+    def of(cls, files: pa.Table, deletes: pa.Table, numbers: Rows) -> VectorFiles:
         """The vectors of ``files``, each of which has one, under these file numbers."""
         rows = files.column("vector").combine_chunks()
-        return cls(deletes.take(rows), numbers.astype(np.int64) << chunk_bits, files.column("record_count"))
+        return cls(deletes.take(rows), numbers.astype(np.int64) << FILE_SHIFT, files.column("record_count"))
 
 
 def chunk_estimate(vectors: VectorFiles) -> int:
