@@ -55,8 +55,8 @@ def answers(tmp_path_factory):
 
 
 def requests(root):
-    by_size = written(root / "by size")
-    by_path = written(root / "by path", size=4000, layout=FLAT)
+    in_folders = written(root / "in folders")
+    flat = written(root / "flat", layout=FLAT)
     by_id = written(root / "by id", mapping=BY_ID)
     many = written(root / "many", files=45)
     older = written(root / "older")
@@ -65,11 +65,11 @@ def requests(root):
     older.commit()
     broken = written(root / "broken")
     next(broken.root.glob("*.bin")).unlink()
-    tables = {"by size": by_size, "by path": by_path, "by id": by_id, "many": many}
+    tables = {"in folders": in_folders, "flat": flat, "by id": by_id, "many": many}
     asked = {name: {"table": str(lake.root)} for name, lake in tables.items()}
     expected = {name: multiset(lake.live) for name, lake in tables.items()}
-    asked["distributed"] = {"table": str(by_path.root), "distributed": True}
-    expected["distributed"] = expected["by path"]
+    asked["distributed"] = {"table": str(flat.root), "distributed": True}
+    expected["distributed"] = expected["flat"]
     asked["chosen"] = {
         "table": str(many.root),
         "where": "id < 2000",
@@ -82,11 +82,11 @@ def requests(root):
         if r["id"] < 2000 and r["p q"] == "x"
     )
     asked["row based"] = {
-        "table": str(by_size.root),
+        "table": str(in_folders.root),
         "conf": {"spark.sql.parquet.enableVectorizedReader": "false"},
     }
-    expected["row based"] = expected["by size"]
-    for name in ("by size", "by path", "by id"):
+    expected["row based"] = expected["in folders"]
+    for name in ("in folders", "flat", "by id"):
         asked[by_connector(name)] = {**asked[name], "connector": True}
         expected[by_connector(name)] = expected[name]
     asked[by_connector("chosen")] = {**asked["chosen"], "connector": True}
@@ -99,9 +99,13 @@ def requests(root):
     asked[by_connector("version")] = {"table": str(older.root), "version": 0, "connector": True}
     expected[by_connector("version")] = multiset(older_rows)
     asked[by_connector("broken")] = {"table": str(broken.root), "connector": True}
-    asked[by_connector("unknown")] = {"table": str(by_size.root), "columns": ["nothing"], "connector": True}
+    asked[by_connector("unknown")] = {
+        "table": str(in_folders.root),
+        "columns": ["nothing"],
+        "connector": True,
+    }
     asked["broken"] = {"table": str(broken.root)}
-    asked["unknown"] = {"table": str(by_size.root), "where": "nothing = 1"}
+    asked["unknown"] = {"table": str(in_folders.root), "where": "nothing = 1"}
     for place in GOLDEN_TABLES:
         table = DeltaTable.open(str(place))
         asked[place.name] = {"table": str(place)}
@@ -111,8 +115,8 @@ def requests(root):
     return asked, expected
 
 
-OWN = ["by size", "by path", "by id", "many", "distributed", "chosen", "row based"]
-CONNECTED = ["by size", "by path", "by id", "chosen", "version"]
+OWN = ["in folders", "flat", "by id", "many", "distributed", "chosen", "row based"]
+CONNECTED = ["in folders", "flat", "by id", "chosen", "version"]
 NAMES = [place.name for place in GOLDEN_TABLES]
 
 

@@ -98,10 +98,10 @@ class Bucket:
 
 
 LAKES = {
-    "few, by size": lambda root: parted(root, 6),
-    "few, by path": lambda root: parted(root, 6, size=EQUAL_SIZE),
-    "many, by size": lambda root: parted(root, 45),
-    "many, by path": lambda root: parted(root, 45, size=EQUAL_SIZE, layout=FLAT),
+    "few": lambda root: parted(root, 6),
+    "few, of one size": lambda root: parted(root, 6, size=EQUAL_SIZE),
+    "many": lambda root: parted(root, 45),
+    "many, in one folder": lambda root: parted(root, 45, size=EQUAL_SIZE, layout=FLAT),
     "by id": lambda root: parted(root, 6, mapping=BY_ID),
     "inline": lambda root: parted(root, 4, inline=True),
     "odd names": oddly_named,

@@ -21,6 +21,10 @@ from delvec.spark.session import settings
 from delvec.storage import Storage, in_parallel
 
 METADATA = "_metadata"
+ROW_INDEX = "_tmp_metadata_row_index"
+"""A column that Spark's Parquet reader fills with each row's position in its file. ``_metadata.row_index`` is
+the same, but in a struct that Spark makes anew for every row: a third of what leaving out rows costs.
+"""
 _DATA_FILE = ".parquet"
 
 # Spark lists this many paths on the driver itself.

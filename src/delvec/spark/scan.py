@@ -1,7 +1,7 @@
 """A ``ScanPlan`` as a DataFrame: native Parquet scans, with deleted rows left out by a join in the plan.
 
     files without a vector      a scan, and nothing else
-    files with a vector         the scan, left-joined to the broadcast chunks of their vectors (`vectors.py`):
+    files with a vector         the scan, anti-joined to the broadcast chunks of their vectors (`vectors.py`):
                                 a row whose bit is set there is left out
 
 The join's key is one number: the CRC-32 of the file's path, and the chunk of its rows. Spark computes that
@@ -27,7 +27,7 @@ from delvec.chunked import Mask, Rows
 from delvec.plan import ReadSchema, ScanPlan
 from delvec.schema import Field, Primitive, Schema
 from delvec.spark import distributed
-from delvec.spark.files import METADATA, FileReader, file_path, shown_alike
+from delvec.spark.files import METADATA, ROW_INDEX, FileReader, file_path, shown_alike
 from delvec.spark.footers import schemas_by_id
 from delvec.spark.partitions import in_folder_names
 from delvec.spark.types import logical, quoted, spark_type
@@ -42,6 +42,7 @@ BROADCAST_CHUNK_BYTES = 1 << 30
 
 _FILE, _ROW = "file", "row"
 _KEY, _WORDS = "key", "words"
+_NUMBER_OF = "crc32(CAST({path} AS BINARY))"
 _PATH, _KNOWN, _NUMBER, _VALUES = "path", "known", "number", "values"
 
 
@@ -123,13 +124,9 @@ def _by_number(group: _Group) -> Iterator[_Group]:
 
 
 def _numbers(files: pa.Table) -> Rows:
-    """For each file the number that ``_number_of`` finds for its rows."""
+    """For each file the number that ``_NUMBER_OF`` is for its rows."""
     paths = map(file_path, files.column("location").to_pylist())
     return np.fromiter((zlib.crc32(path.encode()) for path in paths), np.int64, len(files))
-
-
-def _number_of(path: Column) -> Column:
-    return F.crc32(path.cast("binary"))
 
 
 def _shapes(plan: ScanPlan, storage: Storage) -> Iterator[tuple[Schema, tuple[Field, ...], Mask]]:
@@ -165,7 +162,7 @@ class _GroupScan:
 
     def frame(self, *, located: bool) -> DataFrame:
         group = self.group
-        frame = read = self._read()
+        frame = read = self._read(located=located)
         if group.tells_files_apart or located:
             frame = self._with_places(frame)
         if group.tells_files_apart:
@@ -189,38 +186,42 @@ class _GroupScan:
         """The name of a column that only this scan sees: no column of the files has it."""
         return own_prefix(self.plan.schema) + name
 
-    def _read(self) -> DataFrame:
+    def _read(self, *, located: bool) -> DataFrame:
         group = self.group
         names = {field.name for field in group.constants}
         stored = [f for f in group.schema if f.name not in names and f.type != Primitive("void")]
         native = group.constants if group.values_in_folders else ()
         fields = [StructField(f.physical_name, spark_type(f.type, physical=True)) for f in (*stored, *native)]
+        if group.tells_files_apart or located:
+            fields.insert(len(stored), StructField(ROW_INDEX, LongType()))
         locations = group.files.column("location").to_pylist()
         rows = pc.sum(group.files.column("record_count")).as_py() or 0
         return self.reader.read(locations, StructType(fields), rows=rows, by_folder_names=bool(native))
 
     def _with_places(self, frame: DataFrame) -> DataFrame:
         """The frame with its rows' places as columns: PySpark 4.0 cannot join by hidden ones."""
-        metadata = frame.metadataColumn(METADATA)
-        hidden = {_FILE: "file_path", _ROW: "row_index"}
-        return frame.select("*", *(metadata[name].alias(self._own(own)) for own, name in hidden.items()))
+        shown, row = self._own(_FILE), self._own(_ROW)
+        file = frame.metadataColumn(METADATA)["file_path"].alias(shown)
+        others = [name for name in frame.columns if name != ROW_INDEX]
+        unknown = f"raise_error(concat('this Spark does not tell the positions of rows in ', {shown}))"
+        return frame.select("*", file).selectExpr(
+            *map(quoted, others), shown, f"coalesce({ROW_INDEX}, CAST({unknown} AS BIGINT)) AS {row}"
+        )
 
     def _with_files(self, frame: DataFrame, *, by_path: bool) -> DataFrame:
         """The frame with each row's file number, and partition values where folders do not have them.
 
         A file that is none of the plan's is an error: Spark and delvec must mean the same file by a path.
         """
-        path, number = self._own(_PATH), self._own(_NUMBER)
+        shown, path, number = self._own(_FILE), self._own(_PATH), self._own(_NUMBER)
         if not by_path:
-            frame = frame.withColumn(number, _number_of(F.col(self._own(_FILE))))
+            frame = frame.selectExpr("*", f"{_NUMBER_OF.format(path=shown)} AS {number}")
             if not self.group.values_by_file:
                 return frame
-        table = self._file_table(by_path=by_path)
-        known, shown = F.col(self._own(_KNOWN)), F.col(self._own(_FILE))
-        unknown = F.raise_error(F.concat(F.lit("a scan met a file that is not in its plan: "), shown))
-        same = shown == table[path] if by_path else F.col(number) == table[path]
-        verified = F.when(known, known).otherwise(unknown.cast("boolean"))
-        return frame.join(F.broadcast(table), same, "left").where(verified)
+        table = F.broadcast(self._file_table(by_path=by_path))
+        joined = frame.join(table, F.expr(f"{shown if by_path else number} = {path}"), "left")
+        unknown = f"raise_error(concat('a scan met a file that is not in its plan: ', {shown}))"
+        return joined.where(f"CASE WHEN {self._own(_KNOWN)} THEN true ELSE CAST({unknown} AS BOOLEAN) END")
 
     def _file_table(self, *, by_path: bool) -> DataFrame:
         """One row for each file: what identifies it, that it is known, its number or its values."""
@@ -243,13 +244,13 @@ class _GroupScan:
         return self.spark.createDataFrame(pa.table(named), schema)
 
     def _without_deleted(self, frame: DataFrame, *, by_path: bool) -> DataFrame:
-        files, row, number = self.group.files, F.col(self._own(_ROW)), F.col(self._own(_NUMBER))
+        files, row, number = self.group.files, self._own(_ROW), self._own(_NUMBER)
         numbers = np.arange(len(files)) if by_path else _numbers(files)
         chunks = self._chunks(VectorFiles.of(files, self.plan.deletes, numbers))
-        key = F.shiftleft(number, FILE_SHIFT).bitwiseOR(F.shiftright(row, CHUNK_BITS))
-        words = F.col(self._own(_WORDS))
-        kept = words.isNull() | ~_is_deleted(words, row)
-        return frame.join(chunks, key == chunks[self._own(_KEY)], "left").where(kept)
+        chunk = f"shiftleft({number}, {FILE_SHIFT}) | shiftright({row}, {CHUNK_BITS})"
+        word = f"{self._own(_WORDS)}[CAST(shiftright({row}, 6) & 63 AS INT)]"
+        is_deleted = f"getbit({word}, CAST({row} & 63 AS INT)) = 1"
+        return frame.join(chunks, F.expr(f"({chunk}) = {self._own(_KEY)} AND {is_deleted}"), "left_anti")
 
     def _chunks(self, vectors: VectorFiles) -> DataFrame:
         size = chunk_estimate(vectors)
@@ -259,11 +260,6 @@ class _GroupScan:
             found = distributed.load_chunks(self.spark, self.storage, vectors)
         found = found.toDF(self._own(_KEY), self._own(_WORDS))
         return F.broadcast(found) if size <= BROADCAST_CHUNK_BYTES else found
-
-
-def _is_deleted(words: Column, row: Column) -> Column:
-    word = words[F.shiftright(row, 6).bitwiseAND(63).cast("int")]
-    return F.getbit(word, row.bitwiseAND(63).cast("int")) == 1
 
 
 def _logical(frame: DataFrame, field: Field) -> Column:

@@ -73,17 +73,20 @@ def load_chunks(storage: Storage, vectors: VectorFiles) -> pa.Table:
 def chunk_batches(first_key: int, vector: Bitmap) -> Iterator[pa.RecordBatch]:
     """The chunks of one vector; chunk ``n`` of the file has the key ``first_key + n``."""
     positions = vector.to_numpy()
-    chunks, starts = np.unique(positions >> CHUNK_BITS, return_index=True)
+    of_row = positions >> CHUNK_BITS  # in order, as the positions are
+    starts = np.flatnonzero(np.diff(of_row, prepend=-1))
     ends = np.append(starts[1:], len(positions))
-    for at in range(0, len(chunks), _CHUNKS_AT_ONCE):
-        some = chunks[at : at + _CHUNKS_AT_ONCE]
-        first, last = starts[at], ends[min(at + _CHUNKS_AT_ONCE, len(chunks)) - 1]
-        yield _batch(first_key + some, _words(positions[first:last], some))
+    for at in range(0, len(starts), _CHUNKS_AT_ONCE):
+        first, last = starts[at : at + _CHUNKS_AT_ONCE], ends[at : at + _CHUNKS_AT_ONCE]
+        some = positions[first[0] : last[-1]]
+        yield _batch(first_key + of_row[first], _words(some, last - first))
 
 
-def _words(positions: Rows, chunks: Rows) -> Rows:
-    bits = np.zeros(len(chunks) * CHUNK_ROWS, np.uint8)
-    bits[np.searchsorted(chunks, positions >> CHUNK_BITS) * CHUNK_ROWS + (positions & (CHUNK_ROWS - 1))] = 1
+def _words(positions: Rows, counts: Rows) -> Rows:
+    """The words of chunks that hold so many of the positions each."""
+    bits = np.zeros(len(counts) * CHUNK_ROWS, np.uint8)
+    chunk = np.repeat(np.arange(len(counts)), counts)
+    bits[chunk * CHUNK_ROWS + (positions & (CHUNK_ROWS - 1))] = 1
     return np.packbits(bits, bitorder="little").view(np.int64)
 
 
