@@ -10,7 +10,6 @@ import pytest
 
 from delvec.bitmap import Bitmap
 from delvec.delta.table import DeltaTable
-from delvec.errors import FormatError
 from delvec.spark.vectors import chunk_batches
 from golden_data import GOLDEN, golden
 from lake import FLAT, PREFIX, Lake
@@ -180,16 +179,14 @@ def test_the_scan_joined_with_itself(spark, tmp_path):
     assert collected(frame.join(table.to_df(), "id", "left_anti")) == []
 
 
-@pytest.mark.parametrize(
-    ("bits", "number", "most"),
-    [(24, 2**39 - 1, 2**36), (24, 1, 2**36), (40, 2**23 - 1, 2**52), (40, 0, 2**52)],
-)
-def test_rows_beyond_what_an_integer_holds(spark, bits, number, most):
+@pytest.mark.parametrize("number", [0, 1, 2**31, 2**32 - 1])
+def test_rows_beyond_what_an_integer_holds(spark, number):
     """As in a scan, with rows of files that are too large to be made."""
     from pyspark.sql import functions as f
 
-    from delvec.spark import scan
+    from delvec.spark.scan import deleted_rows
 
+    most = 2 ** (31 + 12)
     edges = [
         0,
         63,
@@ -207,11 +204,10 @@ def test_rows_beyond_what_an_integer_holds(spark, bits, number, most):
     deleted = [row for row in edges if row < most]
     near = sorted({row + step for row in deleted for step in (-4096, -64, -1, 0, 1, 64, 4096)})
     rows = [row for row in near if 0 <= row < most]
-    batches = chunk_batches(number << bits, Bitmap.from_iterable(deleted))
+    batches = chunk_batches(number << 31, Bitmap.from_iterable(deleted))
     chunks = spark.createDataFrame(pa.Table.from_batches(batches))
     frame = spark.createDataFrame(pa.table({"n": pa.repeat(number, len(rows)), "row": rows}))
-    joined = frame.join(chunks, scan._chunk_key(f.col("n"), f.col("row"), bits) == chunks["key"], "left")
-    left = joined.where(f.col("words").isNull() | ~scan._is_deleted(f.col("words"), f.col("row")))
+    left = frame.join(chunks, f.expr(deleted_rows("n", "row", "key", "words")), "left_anti")
     assert sorted(row["row"] for row in collected(left)) == [row for row in rows if row not in deleted]
 
 
@@ -394,8 +390,7 @@ def session_settings(spark):
 
 
 @pytest.mark.parametrize("files", [2, 40])
-def test_a_recorded_size_that_is_wrong_is_refused(spark, tmp_path, files):
-    """The size tells files apart: with a wrong one the vector would meet no row of its file."""
+def test_a_recorded_size_that_is_wrong_takes_no_vector_away(spark, tmp_path, files):
     lake = Lake(tmp_path / "t", NUMBERS)
     for number in range(files):
         lake.write(numbers(1000 * number, 20 + number), deleted=[3])
@@ -404,7 +399,5 @@ def test_a_recorded_size_that_is_wrong_is_refused(spark, tmp_path, files):
     text = commit.read_text()
     size = max(int(found) for found in re.findall(r'"size": (\d+)', text))
     commit.write_text(text.replace(f'"size": {size}', f'"size": {size + 1}'))
-    with pytest.raises(
-        FormatError, match=rf"has {size} bytes, expected the recorded {size + 1}: .*\.parquet"
-    ):
-        opened(spark, lake).to_df()
+    found = collected(opened(spark, lake).to_df())
+    assert sorted(row["id"] for row in found) == sorted(row["id"] for row in lake.live)

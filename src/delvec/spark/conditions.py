@@ -44,9 +44,8 @@ def verify_expression(frame: DataFrame, given: str | Column, what: str) -> None:
 
 
 def _problem(frame: DataFrame, condition: Column) -> PySparkException | None:
-    one = frame.sparkSession.range(1).select()
     try:
-        _ = frame.join(one, condition, "left_semi").schema
+        _ = frame.join(frame.sparkSession.range(1).select(), condition, "left_semi").schema
     except AnalysisException as error:
         return error
     return None

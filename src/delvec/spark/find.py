@@ -3,16 +3,18 @@
     group   the file, and the row's chunk of 32,768 rows
     bits    4 KiB: Spark's own bitmap aggregate over the rows' positions in the chunk
 
-What reaches the driver is at most 4 KiB for each chunk that holds a row, however many rows were found.
+What reaches the driver is at most 4 KiB for each chunk that holds a row, however many rows were found. Of
+files with few rows the positions themselves are collected: that spares Spark a shuffle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 
@@ -45,26 +47,35 @@ class FoundRows:
 
 def find_rows(frame: DataFrame, path: str, row: str, flag: Column | None = None) -> FoundRows:
     """The rows that the frame's columns ``path`` and ``row`` name."""
-    return collected(row_bits(frame, path, row, flag).toArrow())
+    files: dict[str, list[tuple[int, bytes]]] = {}
+    found = row_bits(frame, path, row, flag).toArrow()
+    paths, chunks, bits, counts, flagged = (column.to_pylist() for column in found.columns)
+    for name, chunk, inside in zip(paths, chunks, bits, strict=True):
+        files.setdefault(name, []).append((chunk, inside))
+    bitmaps = {name: Bitmap.from_numpy(positions(parts)) for name, parts in files.items()}
+    return FoundRows(bitmaps, sum(counts), sum(flagged))
+
+
+def find_few_rows(frame: DataFrame, path: str, row: str, flag: Column | None = None) -> FoundRows:
+    """The same, of files that have few rows at all."""
+    found = frame.select(path, row, _flagged(flag)).toArrow()
+    files = found.column(0).unique().to_pylist()
+    bitmaps = {
+        name: Bitmap.from_numpy(np.unique(found.column(1).filter(pc.equal(found.column(0), name)).to_numpy()))
+        for name in files
+    }
+    return FoundRows(bitmaps, len(found), pc.sum(found.column(2)).as_py() or 0)
 
 
 def row_bits(frame: DataFrame, path: str, row: str, flag: Column | None = None) -> DataFrame:
     """A row for each chunk: the file, the chunk, its bits, the count of rows and of those with the flag."""
-    position = F.bitmap_bit_position(F.col(row) + 1)
-    flagged = F.lit(0) if flag is None else F.when(flag, F.lit(1)).otherwise(F.lit(0))
-    return frame.groupBy(F.col(path), F.shiftright(F.col(row), CHUNK_BITS)).agg(
-        F.bitmap_construct_agg(position), F.count(F.lit(1)), F.sum(flagged)
-    )
+    bits = F.expr(f"bitmap_construct_agg(bitmap_bit_position({row} + 1))")
+    groups = frame.groupBy(F.col(path), F.expr(f"shiftright({row}, {CHUNK_BITS})"))
+    return groups.agg(bits, F.expr("count(1)"), F.sum(_flagged(flag)))
 
 
-def collected(chunks: pa.Table) -> FoundRows:
-    """The bitmaps of all files in the rows of ``row_bits``."""
-    files: dict[str, list[np.ndarray]] = {}
-    paths, numbers, bits, counts, flagged = (column.to_pylist() for column in chunks.columns)
-    for path, chunk, inside in zip(paths, numbers, bits, strict=True):
-        files.setdefault(path, []).append(positions(chunk, inside))
-    bitmaps = {path: Bitmap.from_numpy(np.concatenate(parts)) for path, parts in files.items()}
-    return FoundRows(bitmaps, sum(counts), sum(flagged))
+def _flagged(flag: Column | None) -> Column:
+    return F.lit(0) if flag is None else F.when(flag, F.lit(1)).otherwise(F.lit(0))
 
 
 def united(found: Bitmap, old: Bitmap | None) -> tuple[Bitmap, int]:
@@ -75,7 +86,12 @@ def united(found: Bitmap, old: Bitmap | None) -> tuple[Bitmap, int]:
     return both, both.cardinality - old.cardinality
 
 
-def positions(chunk: int, bits: bytes) -> np.ndarray:
-    """The positions in the file of the bits that are set."""
-    inside = np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little"))
-    return inside + (chunk << CHUNK_BITS)
+def positions(chunks: Sequence[tuple[int, bytes]]) -> np.ndarray:
+    """The positions in the file of the bits that are set, in order; of chunks by number."""
+    numbers, bits = zip(*sorted(chunks), strict=True)
+    octets = np.frombuffer(b"".join(bits), np.uint8)
+    held = np.flatnonzero(octets)  # few, as a rule: only these are looked into
+    octet, bit = np.nonzero(np.unpackbits(octets[held, np.newaxis], axis=1, bitorder="little"))
+    inside = held[octet]
+    first = np.array(numbers, np.int64) << CHUNK_BITS
+    return first[inside // CHUNK_BYTES] + (inside % CHUNK_BYTES) * 8 + bit

@@ -22,7 +22,7 @@ from delvec.plan import DELETES_SCHEMA, DELETION_VECTOR, POSITION_VECTOR, ScanPl
 from delvec.row_delta import VECTORS_SCHEMA
 from delvec.spark.conforming import conformed
 from delvec.spark.files import location_of
-from delvec.spark.find import FoundRows, find_rows, row_bits, united
+from delvec.spark.find import FoundRows, find_few_rows, find_rows, row_bits, united
 from delvec.spark.scan import place_columns
 from delvec.spark.store import bits_size, store_vectors
 from delvec.spark.target import Target
@@ -30,6 +30,9 @@ from delvec.spark.write import NOTHING_WRITTEN, WrittenFiles, write_rows
 
 DRIVER_BYTES = 64 << 20
 """What the driver takes of found rows, as bits: 4 KiB for each 32,768 rows of the files looked at."""
+
+FEW_ROWS = 1 << 16
+"""Of files that have no more rows than this together, the driver takes the positions found as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,9 @@ def find(
 
     Beyond ``DRIVER_BYTES`` of bits, at most, executors unite and store the vectors.
     """
+    rows = plan.files.column("record_count")
+    if not rows.null_count and (pc.sum(rows).as_py() or 0) <= FEW_ROWS:
+        return find_few_rows(frame, *places, flag)
     store = target.rules.store_vectors
     if store is None or bits_size(plan) <= DRIVER_BYTES:
         return find_rows(frame, *places, flag)

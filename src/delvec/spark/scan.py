@@ -65,6 +65,15 @@ def scan(spark: SparkSession, plan: ScanPlan, storage: Storage, *, located: bool
     return spark.createDataFrame([], schema)
 
 
+def deleted_rows(number: str, row: str, key: str, words: str) -> str:
+    """The condition of the join: that a row, by its file's number and its position, is in a chunk of vectors
+    and its bit is set there.
+    """
+    chunk = f"shiftleft({number}, {FILE_SHIFT}) | shiftright({row}, {CHUNK_BITS})"
+    word = f"{words}[CAST(shiftright({row}, 6) & 63 AS INT)]"
+    return f"({chunk}) = {key} AND getbit({word}, CAST({row} & 63 AS INT)) = 1"
+
+
 def place_columns(schema: Schema) -> tuple[str, str]:
     """The names of a located scan's two columns: the file's path as Spark shows it (`files.file_path`), and
     the row's position in the file.
@@ -170,17 +179,22 @@ class _GroupScan:
             frame = self._with_files(frame, by_path=by_path)
             if group.vectors:
                 frame = self._without_deleted(frame, by_path=by_path)
-        constants = {field.name: field for field in group.constants}
-        columns = [
-            F.col(self._own(_VALUES))[field.name]
-            if group.values_by_file and field.name in constants
-            else _logical(frame, constants.get(field.name, field))
-            for field in group.schema
-        ]
-        named = [column.alias(field.name) for column, field in zip(columns, group.schema, strict=True)]
-        if located:
-            named += [F.col(name) for name in place_columns(self.plan.schema)]
-        return frame.select(*named)
+        places = place_columns(self.plan.schema) if located else ()
+        return frame.select(*map(self._column, group.schema), *places)
+
+    def _column(self, field: Field) -> Column:
+        """The table's column, by its own name and type."""
+        constants = {constant.name: constant for constant in self.group.constants}
+        if field.type == Primitive("void"):
+            held = "NULL"
+        elif self.group.values_by_file and field.name in constants:
+            held = f"{self._own(_VALUES)}.{quoted(field.name)}"
+        else:
+            field = constants.get(field.name, field)
+            held, named = quoted(field.physical_name), spark_type(field.type)
+            if named != spark_type(field.type, physical=True):
+                return F.col(held).cast(named).alias(field.name)
+        return F.expr(f"{held} AS {quoted(field.name)}")
 
     def _own(self, name: str) -> str:
         """The name of a column that only this scan sees: no column of the files has it."""
@@ -247,10 +261,8 @@ class _GroupScan:
         files, row, number = self.group.files, self._own(_ROW), self._own(_NUMBER)
         numbers = np.arange(len(files)) if by_path else _numbers(files)
         chunks = self._chunks(VectorFiles.of(files, self.plan.deletes, numbers))
-        chunk = f"shiftleft({number}, {FILE_SHIFT}) | shiftright({row}, {CHUNK_BITS})"
-        word = f"{self._own(_WORDS)}[CAST(shiftright({row}, 6) & 63 AS INT)]"
-        is_deleted = f"getbit({word}, CAST({row} & 63 AS INT)) = 1"
-        return frame.join(chunks, F.expr(f"({chunk}) = {self._own(_KEY)} AND {is_deleted}"), "left_anti")
+        deleted = deleted_rows(number, row, self._own(_KEY), self._own(_WORDS))
+        return frame.join(chunks, F.expr(deleted), "left_anti")
 
     def _chunks(self, vectors: VectorFiles) -> DataFrame:
         size = chunk_estimate(vectors)
@@ -260,12 +272,3 @@ class _GroupScan:
             found = distributed.load_chunks(self.spark, self.storage, vectors)
         found = found.toDF(self._own(_KEY), self._own(_WORDS))
         return F.broadcast(found) if size <= BROADCAST_CHUNK_BYTES else found
-
-
-def _logical(frame: DataFrame, field: Field) -> Column:
-    """The field's column under its types' own names."""
-    if field.type == Primitive("void"):
-        return F.lit(None)
-    column = frame[quoted(field.physical_name)]
-    named = spark_type(field.type)
-    return column if named == spark_type(field.type, physical=True) else column.cast(named)

@@ -10,7 +10,6 @@ import math
 from itertools import groupby
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
@@ -91,7 +90,7 @@ def _new_vector(rows: list[dict[str, Any]], old: Bitmap | None) -> dict[str, Any
     first = rows[0]
     if first[_FILE] is None:
         raise FormatError("a scan found rows in a file that is not in its plan", path=first["path"])
-    found = Bitmap.from_numpy(np.concatenate([positions(row["chunk"], row["bits"]) for row in rows]))
+    found = Bitmap.from_numpy(positions([(row["chunk"], row["bits"]) for row in rows]))
     vector, deleted = united(found, old)
     _verify_inside(vector, first)
     return {

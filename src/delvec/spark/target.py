@@ -23,7 +23,7 @@ from delvec.spark.conforming import evolved
 from delvec.spark.lineage import lineage_columns, scan_with_lineage
 from delvec.spark.scan import scan
 from delvec.spark.session import session_facts
-from delvec.spark.types import logical
+from delvec.spark.types import quoted, type_text
 from delvec.storage import Storage
 
 _ROW_BYTES = 100  # of a stored row, where no file tells
@@ -80,7 +80,8 @@ class Target:
 
     def empty(self) -> DataFrame:
         """No rows, under the table's columns: what expressions are analysed against."""
-        return self.spark.createDataFrame([], logical(self.schema))
+        columns = [f"CAST(NULL AS {type_text(f.type)}) AS {quoted(f.name)}" for f in self.schema]
+        return self.spark.range(0).selectExpr(*columns)
 
     def verify_removable(self) -> None:
         if self.rules.append_only:

@@ -103,6 +103,18 @@ def _nullable(data_type: DataType) -> DataType:
     return data_type
 
 
+def type_text(data_type: DataType) -> str:
+    """The type as Spark SQL takes it, by the names that users know."""
+    match data_type:
+        case Array(element):
+            return f"ARRAY<{type_text(element)}>"
+        case Map(key, value):
+            return f"MAP<{type_text(key)}, {type_text(value)}>"
+        case Struct(fields):
+            return f"STRUCT<{', '.join(f'{quoted(f.name)}: {type_text(f.type)}' for f in fields)}>"
+    return spark_type(data_type).simpleString()
+
+
 def quoted(name: str) -> str:
     """The name of a column as Spark SQL takes it, whatever is in it."""
     return "`" + name.replace("`", "``") + "`"
