@@ -179,10 +179,14 @@ class _GroupScan:
             frame = self._with_files(frame, by_path=by_path)
             if group.vectors:
                 frame = self._without_deleted(frame, by_path=by_path)
+        columns = [self._column(field) for field in group.schema]
         places = place_columns(self.plan.schema) if located else ()
-        return frame.select(*map(self._column, group.schema), *places)
+        texts = [column for column in columns if isinstance(column, str)]
+        if len(texts) == len(columns):  # one call into the JVM instead of one for each column
+            return frame.selectExpr(*texts, *places)
+        return frame.select(*(F.expr(one) if isinstance(one, str) else one for one in columns), *places)
 
-    def _column(self, field: Field) -> Column:
+    def _column(self, field: Field) -> str | Column:
         """The table's column, by its own name and type."""
         constants = {constant.name: constant for constant in self.group.constants}
         if field.type == Primitive("void"):
@@ -194,7 +198,7 @@ class _GroupScan:
             held, named = quoted(field.physical_name), spark_type(field.type)
             if named != spark_type(field.type, physical=True):
                 return F.col(held).cast(named).alias(field.name)
-        return F.expr(f"{held} AS {quoted(field.name)}")
+        return f"{held} AS {quoted(field.name)}"
 
     def _own(self, name: str) -> str:
         """The name of a column that only this scan sees: no column of the files has it."""
@@ -215,12 +219,12 @@ class _GroupScan:
     def _with_places(self, frame: DataFrame) -> DataFrame:
         """The frame with its rows' places as columns: PySpark 4.0 cannot join by hidden ones."""
         shown, row = self._own(_FILE), self._own(_ROW)
-        file = frame.metadataColumn(METADATA)["file_path"].alias(shown)
-        others = [name for name in frame.columns if name != ROW_INDEX]
-        unknown = f"raise_error(concat('this Spark does not tell the positions of rows in ', {shown}))"
-        return frame.select("*", file).selectExpr(
-            *map(quoted, others), shown, f"coalesce({ROW_INDEX}, CAST({unknown} AS BIGINT)) AS {row}"
-        )
+        path, file = f"{METADATA}.file_path", [f"{METADATA}.file_path AS {shown}"]
+        if METADATA in (field.physical_name.lower() for field in self.group.schema):
+            frame = frame.select("*", frame.metadataColumn(METADATA)["file_path"].alias(shown))
+            path, file = shown, []
+        unknown = f"raise_error(concat('this Spark does not tell the positions of rows in ', {path}))"
+        return frame.selectExpr("*", *file, f"coalesce({ROW_INDEX}, CAST({unknown} AS BIGINT)) AS {row}")
 
     def _with_files(self, frame: DataFrame, *, by_path: bool) -> DataFrame:
         """The frame with each row's file number, and partition values where folders do not have them.
