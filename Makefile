@@ -50,7 +50,7 @@ interop: setup  ## against the official jars, by Maven into a cache outside the 
 	$(BIN)/python -m pytest -m interop --timeout 1800 tests/interop
 
 bench: setup  ## figures against named peers, for docs/benchmarks.md
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench vectors log scan write requests
 
 test-matrix: setup  ## a smoke run on each supported PySpark
 	tools/test_matrix.sh

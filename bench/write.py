@@ -18,6 +18,7 @@ from bench.scan_tables import SCHEMA, Tables, add_iceberg, link, session, tables
 
 ROUNDS, QUICK_ROUNDS = 3, 1
 SMALL_ROWS = 10_000
+REWRITING = "delvec without vectors"
 _WRITTEN = "ice.bench.written"
 APPEND_SHARE = 10  # of the rows, one in so many
 
@@ -47,6 +48,7 @@ class Verb:
     sql: str  # with {table} in it
     bar: float = 1.0
     small: bool = False
+    rewrites: bool = True  # where there are no vectors, files are written again
 
 
 class _Run:
@@ -127,6 +129,7 @@ class _Run:
                 lambda t: t.append(appends),
                 "INSERT INTO {table} SELECT * FROM appends",
                 bar=1.1,
+                rewrites=False,
             ),
             Verb(
                 f"DELETE of one row of {SMALL_ROWS:,}",
@@ -142,13 +145,16 @@ class _Run:
             DELTA: lambda: self._delta(verb),
             ICEBERG: lambda: self._iceberg(verb),
         }
+        if verb.rewrites:
+            probes[REWRITING] = lambda: self._delvec(verb, vectors=False)
         counted = {name: probe()["rows"] for name, probe in probes.items()}  # and the engines are warm
         if len(set(counted.values())) != 1:
             raise RuntimeError(f"rows differ after {verb.what}: {counted}")
         took = {name: result["seconds"] for name, result in alternate(self.rounds, probes).items()}
         return [
             at_most(f"{verb.what}; {other}", took[DELVEC], took[other], verb.bar, as_seconds)
-            for other in (DELTA, ICEBERG)
+            for other in probes
+            if other != DELVEC
         ]
 
     def _copy(self, verb: Verb, name: str) -> Path:
@@ -167,10 +173,12 @@ class _Run:
                 link(file, place)
         return target
 
-    def _delvec(self, verb: Verb) -> dict[str, Any]:
+    def _delvec(self, verb: Verb, *, vectors: bool = True) -> dict[str, Any]:
         from delvec.table import Table
 
         path = self._copy(verb, "delvec")
+        if not vectors:
+            Table.open(self.spark, str(path)).set_properties({"delta.enableDeletionVectors": "false"})
         took = seconds(lambda: verb.delvec(Table.open(self.spark, str(path))))
         return {"seconds": took, "rows": Table.open(self.spark, str(path)).to_df().count()}
 

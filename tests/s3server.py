@@ -24,12 +24,13 @@ _READY_SECONDS = 20
 
 @dataclass(frozen=True, slots=True)
 class S3Server:
-    """A running server; ``folder`` is where the bucket's objects are files."""
+    """A running server; ``folder`` is where the bucket's objects are files, ``log`` tells each request."""
 
     endpoint: str
     access_key: str
     secret_key: str
     folder: Path
+    log: Path
 
     @property
     def options(self) -> dict[str, str]:
@@ -66,17 +67,27 @@ def running_s3_server(folder: Path) -> Iterator[S3Server]:
     bucket.mkdir(parents=True)
     port = _free_port()
     access_key, secret_key = "delvec-tests", secrets.token_hex(16)
+    requests = folder.parent / f"{folder.name}.requests"
     environment = {**os.environ, "ROOT_ACCESS_KEY": access_key, "ROOT_SECRET_KEY": secret_key}
     with (folder.parent / f"{folder.name}.log").open("wb") as log:
         process = subprocess.Popen(
-            [program, "--port", f"127.0.0.1:{port}", "--quiet", "posix", str(folder)],
+            [
+                program,
+                "--port",
+                f"127.0.0.1:{port}",
+                "--quiet",
+                "--access-log",
+                str(requests),
+                "posix",
+                folder,
+            ],
             env=environment,
             stdout=log,
             stderr=subprocess.STDOUT,
         )
         try:
             _wait_until_ready(process, port)
-            yield S3Server(f"http://127.0.0.1:{port}", access_key, secret_key, bucket)
+            yield S3Server(f"http://127.0.0.1:{port}", access_key, secret_key, bucket, requests)
         finally:
             process.terminate()
             process.wait(timeout=10)

@@ -77,6 +77,8 @@ class WriteRules:
     partition_by      columns whose values are not in the files but in ``RowDelta.added``; they are in the
                       files as well where ``store_partitions``
     vectors           rows may be deleted by vectors; else their files are written again without them
+    rewrite_share     a file of which more than this share of rows would be deleted, old deletes included, is
+                      written again without them instead of getting a vector; None: never
     append_only       no row may be removed
     change_files      changes of rows must also be written as files of their own
     row_id_column, row_version_column   where rows that move keep their lineage: the stored columns' names
@@ -96,6 +98,7 @@ class WriteRules:
     row_version_column: str | None = None
     target_file_size: int = 128 << 20
     store_vectors: StoreVectors | None = None
+    rewrite_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

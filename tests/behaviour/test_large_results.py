@@ -13,6 +13,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def executors_only(monkeypatch):
+    monkeypatch.setattr(removal, "FEW_ROWS", 0)
     monkeypatch.setattr(removal, "DRIVER_BYTES", 0)
 
 
@@ -31,9 +32,11 @@ def merged(table, spark):
 
 def test_every_verb_gives_what_the_driver_would(spark, tmp_path, monkeypatch):
     tables, results = [], []
-    for limit in (removal.DRIVER_BYTES, 0):
+    # Positions as they are, bits on the driver, bits on the executors.
+    for few, limit in ((removal.FEW_ROWS, 0), (0, removal.DRIVER_BYTES), (0, 0)):
+        monkeypatch.setattr(removal, "FEW_ROWS", few)
         monkeypatch.setattr(removal, "DRIVER_BYTES", limit)
-        table = made(spark, tmp_path / str(limit))
+        table = made(spark, tmp_path / f"{few} {limit}")
         results.append(
             [
                 table.delete("id % 7 = 0"),
@@ -44,11 +47,12 @@ def test_every_verb_gives_what_the_driver_would(spark, tmp_path, monkeypatch):
             ]
         )
         tables.append(table)
-    one, other = (multiset(collected(table.to_df())) for table in tables)
-    assert one == other
-    for mine, theirs in zip(*results, strict=True):
+    one, *others = (multiset(collected(table.to_df())) for table in tables)
+    assert others == [one, one]
+    for mine, *theirs in zip(*results, strict=True):
         for name, count in mine.metrics.items():
-            assert theirs.metrics[name] == count or name.endswith(("TimeMs", "Bytes")), name
+            if not name.endswith(("TimeMs", "Bytes")):
+                assert [result.metrics[name] for result in theirs] == [count, count], name
 
 
 def test_vectors_are_stored_by_executors_and_include_the_old_ones(spark, tmp_path, executors_only):

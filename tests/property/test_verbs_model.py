@@ -13,6 +13,7 @@ from pyspark.sql import functions
 from delta_writer import read_by_delta_rs, read_by_duckdb
 from delvec import detect
 from delvec.errors import InvalidOperationError
+from delvec.spark import removal
 from delvec.verify import verify_table
 from rows import multiset, read_rows
 from scanning import collected, plain
@@ -149,6 +150,13 @@ def unreadable(reader: str, mapped: bool, partition_by: tuple[str, ...]) -> str 
     if reader == "DuckDB" and mapped and partition_by:
         return "partition columns of a table with column mapping are all null in DuckDB"
     return None
+
+
+@pytest.fixture(autouse=True)
+def found_as_bits(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Half of the sequences find rows as they are found in large files."""
+    if seed % 2:
+        monkeypatch.setattr(removal, "FEW_ROWS", 0)
 
 
 def run(spark: Any, root: Path, seed: int) -> None:

@@ -1,7 +1,8 @@
 """Table properties: the names that start with ``delta.``, what they may be set to, and how they are read.
 
-Names of users' own are anything else. A ``delta.`` name that is not listed here is refused: another engine
-may give it a meaning that delvec would not keep to.
+Names of users' own are anything else, but for ``delvec.rewriteDeletedShare``, which delvec alone heeds. A
+``delta.`` name that is not listed here is refused: another engine may give it a meaning that delvec would not
+keep to.
 """
 
 from __future__ import annotations
@@ -37,11 +38,13 @@ SYMLINK_MANIFEST = "delta.compatibility.symlinkFormatManifest.enabled"
 TARGET_FILE_SIZE = "delta.targetFileSize"
 RANDOM_PREFIXES = "delta.randomizeFilePrefixes"
 RANDOM_PREFIX_LENGTH = "delta.randomPrefixLength"
+REWRITE_SHARE = "delvec.rewriteDeletedShare"
 
 DEFAULT_CHECKPOINT_INTERVAL = 10
 
 _INTERVAL = re.compile(r"(interval\s+)?(\d+\s+(nano|micro|milli)?(second|minute|hour|day|week)s?\s*)+", re.I)
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)b?", re.IGNORECASE)
+_SHARE = re.compile(r"0?\.[0-9]+")
 _SIZE_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 Check = Callable[[str], bool]
@@ -67,6 +70,10 @@ def _is_size(text: str) -> bool:
     return _SIZE.fullmatch(text.strip()) is not None
 
 
+def _is_share(text: str) -> bool:
+    return _SHARE.fullmatch(text.strip()) is not None and 0 < float(text) < 1
+
+
 def _is_text(text: str) -> bool:
     return bool(text)
 
@@ -75,6 +82,7 @@ _FLAG = (_one_of("true", "false"), "true or false")
 _COUNT = (_is_count, "a number above 0")
 _DURATION = (_is_interval, "an interval such as 'interval 7 days'")
 _BYTES = (_is_size, "a size such as 128mb")
+_PART = (_is_share, "a number above 0 and below 1, such as 0.8")
 _COLUMN_COUNT = (_is_column_count, "a number of columns, or -1 for all")
 
 SETTABLE: Mapping[str, tuple[Check, str]] = MappingProxyType(
@@ -110,6 +118,7 @@ SETTABLE: Mapping[str, tuple[Check, str]] = MappingProxyType(
         "delta.setTransactionRetentionDuration": _DURATION,
         TARGET_FILE_SIZE: _BYTES,
         "delta.tuneFileSizesForRewrites": _FLAG,
+        REWRITE_SHARE: _PART,
     }
 )
 
@@ -118,11 +127,11 @@ _BY_LOWER_CASE = {name.lower(): name for name in SETTABLE}
 
 def verified(name: str, value: str | None) -> str:
     """The property's name in its true spelling, where ``value`` may be set; None stands for unsetting it."""
-    if not name.lower().startswith(PREFIX):
-        return name
     if name.lower().startswith(CONSTRAINT_PREFIX):
         return CONSTRAINT_PREFIX + name[len(CONSTRAINT_PREFIX) :].lower()
     known = _BY_LOWER_CASE.get(name.lower())
+    if known is None and not name.lower().startswith(PREFIX):
+        return name
     if known is None:
         raise UnsupportedFeatureError(
             f"property {name} cannot be set, expected a name without {PREFIX} or one of: "
@@ -163,3 +172,13 @@ def size(properties: Mapping[str, str], name: str, default: int) -> int:
     if found is None:
         raise FormatError(f"property {name} is {text!r}, expected a size such as 128mb")
     return max(1, int(found[1]) << _SIZE_UNITS[found[2].lower()])
+
+
+def share(properties: Mapping[str, str], name: str) -> float | None:
+    """A property that is a number above 0 and below 1; None where it is not set."""
+    text = properties.get(name)
+    if text is None:
+        return None
+    if not _is_share(text):
+        raise FormatError(f"property {name} is {text!r}, expected {_PART[1]}")
+    return float(text)

@@ -23,7 +23,7 @@ from delvec.delta.features import (
 from delvec.delta.properties import is_active
 from delvec.delta.schema import MAPPING_NONE
 from delvec.delta.stored_vectors import store_at
-from delvec.delta.writable import fields_of
+from delvec.delta.writable import fields_of, verify_writable
 from delvec.errors import FormatError, UnsupportedFeatureError
 from delvec.row_delta import Constraint, WriteRules
 from delvec.schema import Field
@@ -58,12 +58,25 @@ def write_rules(snapshot: Snapshot) -> WriteRules:
         row_version_column=found.get(properties.ROW_VERSION_COLUMN) if tracked else None,
         target_file_size=properties.size(found, properties.TARGET_FILE_SIZE, DEFAULT_FILE_SIZE),
         store_vectors=partial(store_at, dict(found)),
+        rewrite_share=_rewrite_share(snapshot),
     )
 
 
 def row_tracking_enabled(snapshot: Snapshot) -> bool:
     """Whether rows keep their ids when they move; new files get ids where it is merely supported."""
     return is_active(snapshot.protocol, snapshot.properties, ROW_TRACKING, properties.ENABLE_ROW_TRACKING)
+
+
+def _rewrite_share(snapshot: Snapshot) -> float | None:
+    """The share that the table asks for; None where new files would be refused, and vectors are not."""
+    share = properties.share(snapshot.properties, properties.REWRITE_SHARE)
+    if share is None:
+        return None
+    try:
+        verify_writable(snapshot)
+    except UnsupportedFeatureError:
+        return None
+    return share
 
 
 def _constraints(snapshot: Snapshot) -> Iterator[Constraint]:

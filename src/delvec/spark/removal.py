@@ -1,7 +1,8 @@
 """Removing rows: from the rows found to vectors set and files removed, or to files written again.
 
-A file that is left with no row is removed. Where the rules allow vectors, any other gets one: its old vector
-and the rows found. Where they do not, the file is removed and its remaining rows are written anew.
+A file that is left with no row is removed. Any other gets a vector: its old one and the rows found. Where the
+rules allow no vectors, or more of a file's rows are deleted than their ``rewrite_share``, the file is removed
+and its remaining rows are written anew.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 
 from delvec import blob
@@ -19,7 +21,7 @@ from delvec.bitmap import Bitmap
 from delvec.deletes.loader import load_vectors
 from delvec.errors import FormatError
 from delvec.plan import DELETES_SCHEMA, DELETION_VECTOR, POSITION_VECTOR, ScanPlan
-from delvec.row_delta import VECTORS_SCHEMA
+from delvec.row_delta import VECTORS_SCHEMA, WriteRules
 from delvec.spark.conforming import conformed
 from delvec.spark.files import location_of
 from delvec.spark.find import FoundRows, find_few_rows, find_rows, row_bits, united
@@ -39,7 +41,7 @@ FEW_ROWS = 1 << 16
 class Removal:
     """What becomes of the files in which rows were found.
 
-    ``written`` are the rows that stay of files that may not have a vector.
+    ``written`` are the rows that stay of files that get no vector.
     """
 
     removed: pa.Array
@@ -73,15 +75,28 @@ def remove_rows(target: Target, plan: ScanPlan, found: FoundRows) -> Removal:
         _stored(plan, found.stored) if found.stored is not None else _united(target, plan, found)
     )
     records = pc.fill_null(touched.files.column("record_count"), -1)
-    emptied = pc.equal(vectors.column("cardinality"), records)
-    removed = vectors.column("file_id").filter(emptied).combine_chunks()
-    kept = np.flatnonzero(~emptied.to_numpy())
-    vectors = vectors.take(pa.array(kept))
-    if target.rules.vectors or not len(kept):
-        return Removal(removed, vectors)
-    written = _written_again(target, touched.at(kept), vectors)
-    files = pa.concat_arrays([removed, vectors.column("file_id").combine_chunks()])
-    return Removal(files, VECTORS_SCHEMA.empty_table(), written)
+    emptied = pc.equal(vectors.column("cardinality"), records).to_numpy()
+    again = ~emptied & _to_write_again(target.rules, _deleted_shares(touched, vectors))
+    leaving = emptied | again
+    removed = vectors.column("file_id").filter(pa.array(leaving)).combine_chunks()
+    written = NOTHING_WRITTEN
+    if again.any():
+        written = _written_again(target, touched.at(np.flatnonzero(again)), vectors.filter(pa.array(again)))
+    return Removal(removed, vectors.filter(pa.array(~leaving)), written)
+
+
+def _deleted_shares(plan: ScanPlan, vectors: pa.Table) -> NDArray[np.float64]:
+    """The share of each file's rows that its vector deletes; 0 where their number is not known."""
+    records = pc.fill_null(plan.files.column("record_count"), 0).to_numpy()
+    shares = np.zeros(len(records))
+    np.divide(vectors.column("cardinality").to_numpy(), records, out=shares, where=records > 0)
+    return shares
+
+
+def _to_write_again(rules: WriteRules, deleted: NDArray[np.float64]) -> NDArray[np.bool_]:
+    if rules.vectors and rules.rewrite_share is not None:
+        return deleted > rules.rewrite_share
+    return np.full(len(deleted), not rules.vectors)
 
 
 def _stored(plan: ScanPlan, stored: pa.Table) -> tuple[ScanPlan, pa.Table]:
@@ -159,5 +174,5 @@ def _written_again(target: Target, plan: ScanPlan, vectors: pa.Table) -> Written
     frame = target.scan_located(left) if target.lineage else target.scan(left)
     frame = frame.drop(*place_columns(target.schema))
     rows = conformed(frame, target.rules.schema, beside=target.lineage)
-    size = pc.sum(plan.files.column("size")).as_py()
+    size = int(plan.files.column("size").to_numpy() @ (1 - _deleted_shares(plan, vectors)))
     return write_rows(rows, target.storage, target.rules, size=size, extra=target.lineage)

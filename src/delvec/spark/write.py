@@ -203,12 +203,13 @@ def _placed(
         targets.append(f"{folder}/{target}" if folder else target)
         partitions.append(_values(rules, texts))
 
-    # On object stores a move is a copy and a deletion; the deletions are left to the folder's.
-    carry = storage.move if storage.root.startswith("/") else storage.copy
-
     def place(pair: tuple[Entry, str]) -> None:
         source, target = pair
-        if not carry(source.path, target, overwrite=False):
+        if not storage.root.startswith("/"):
+            # A move would be a copy and a deletion: the deletions are left to the folder's. No file can have
+            # this name already, and to make sure of that would cost two requests more.
+            storage.copy(source.path, target, overwrite=True)
+        elif not storage.move(source.path, target, overwrite=False):
             raise StorageError("a file of this name is there already, expected none", path=target)
 
     in_parallel(place, zip(staged, targets, strict=True))
