@@ -4,7 +4,8 @@
 
 The request is JSON: ``remote``, whether the session is a Connect one; ``settings`` of the session; ``scans``,
 a list of ``{"table", "version", "where", "columns", "later", "conf", "distributed", "connector", "options"}``
-all but the first of which may be absent. The answer has for each the rows' count by their text, the schema
+all but the first of which may be absent. Where a scan has ``verbs``, a list of ``[name, {…}]``, these change
+the table before; ``rows`` there is a query. The answer has for each the rows' count by their text, the schema
 and the files that Spark opens, or the error. ``answers`` runs it.
 """
 
@@ -67,6 +68,8 @@ def answer_to(spark: Any, asked: Scan) -> dict[str, Any]:
     before = settings_of(spark)
     usual, scan.DRIVER_CHUNK_BYTES = scan.DRIVER_CHUNK_BYTES, 0 if asked.get("distributed") else 64 << 20
     try:
+        for verb, given in asked.get("verbs", []):
+            changed(spark, asked["table"], verb, dict(given))
         frame = connected(spark, asked) if asked.get("connector") else scanned(spark, asked)
         if later := asked.get("later"):
             frame = frame.where(later)
@@ -82,6 +85,21 @@ def answer_to(spark: Any, asked: Scan) -> dict[str, Any]:
         assert settings_of(spark) == before, "the session is not as it was"
         for name in asked.get("conf", {}):
             spark.conf.unset(name)
+
+
+def changed(spark: Any, place: str, verb: str, given: dict[str, Any]) -> None:
+    from delvec.table import Table
+
+    rows = spark.sql(given.pop("rows")) if "rows" in given else None
+    if verb == "create":
+        Table.create(spark, place, rows, **given)
+    elif verb == "merge":
+        merging = Table.open(spark, place).merge(rows, **given).when_matched_update_all()
+        merging.when_not_matched_insert_all().when_not_matched_by_source_delete("target.id = 7").execute()
+    elif rows is not None:
+        getattr(Table.open(spark, place), verb)(rows, **given)
+    else:
+        getattr(Table.open(spark, place), verb)(**given)
 
 
 def scanned(spark: Any, asked: Scan) -> Any:

@@ -173,7 +173,8 @@ def test_conditions_that_only_spark_understands(spark, lake, tmp_path):
     variants.append(
         spark.sql("""SELECT i AS id, parse_json('{"a": ' || i || '}') AS v FROM range(4) AS r(i)""")
     )
-    variants.delete("v:a::int = 2")
+    # PySpark 4.0 has no text for that which others do not understand.
+    variants.delete("v:a::int = 2" if spark.version > "4.1" else "variant_get(v, '$.a', 'int') = 2")
     assert ids(variants) == [0, 1, 3]
 
 

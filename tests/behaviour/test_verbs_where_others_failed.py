@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -140,18 +141,17 @@ def test_a_data_file_that_was_cut_off(spark: Any, table: Any, monkeypatch: pytes
     assert held(table) == before
 
 
-def racing(monkeypatch: pytest.MonkeyPatch, winner: Any) -> None:
-    """``winner`` commits while the next DELETE is between finding rows and committing."""
-    from delvec.spark import delete
-
-    remove = delete.remove_rows
+def racing(monkeypatch: pytest.MonkeyPatch, winner: Any, verb: str = "delete") -> None:
+    """``winner`` commits while the next DELETE or UPDATE is between finding rows and committing."""
+    module = import_module(f"delvec.spark.{verb}")
+    remove = module.remove_rows
 
     def late(*given: Any) -> Any:
         monkeypatch.undo()
         winner()
         return remove(*given)
 
-    monkeypatch.setattr(delete, "remove_rows", late)
+    monkeypatch.setattr(module, "remove_rows", late)
 
 
 def test_a_winner_whose_new_images_the_loser_would_have_deleted(
@@ -170,6 +170,19 @@ def test_a_winner_whose_new_images_are_not_meant(table: Any, monkeypatch: pytest
     racing(monkeypatch, lambda: table.update({"v": "3"}, "id = 17"))
     assert table.delete("id = 4").version == 3
     assert dict(held(table)) == {key: key % 10 for key in range(20) if key != 4} | {17: 3}
+
+
+def test_a_loser_leaves_no_file(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.set_properties({"delta.enableChangeDataFeed": "true"})
+    racing(monkeypatch, lambda: table.delete("id = 5"), "update")
+    with pytest.raises(CommitConflictError):
+        table.update({"v": "-1"}, "id = 4")
+    files = [path for path in Path(table.location).rglob("*") if path.is_file()]
+    live = {row["location"] for row in table.files().collect()}
+    assert {
+        str(path) for path in files if path.suffix == ".parquet" and "_delta_log" not in path.parts
+    } == live
+    assert len([path for path in files if path.suffix == ".bin"]) == 1, "the winner's"
 
 
 def test_two_writers_on_one_file(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:

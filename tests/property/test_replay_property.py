@@ -40,7 +40,7 @@ def random_commit(rng: random.Random, state: State, serial: int) -> list[Action]
                     touched.add(body["path"])
                     actions += change(rng, verb, body)
     if rng.random() < 0.3:
-        actions.append({"txn": {"appId": rng.choice("ab"), "version": serial}})
+        actions.append({"txn": {"appId": rng.choice("ab"), "version": serial, "lastUpdated": 1000 + serial}})
     if rng.random() < 0.3:
         domain = {"domain": rng.choice("xy"), "configuration": str(serial), "removed": rng.random() < 0.4}
         actions.append({"domainMetadata": domain})
@@ -116,7 +116,7 @@ def seen(snapshot: Snapshot) -> dict[str, Any]:
         "adds": dict(keyed(snapshot.adds, "stats")),
         "removes": dict(keyed(snapshot.tombstones(), "deletion_timestamp")),
         "properties": dict(snapshot.properties),
-        "txns": dict(snapshot.txns),
+        "txns": {app: (txn.version, txn.last_updated) for app, txn in snapshot.state.small.txns.items()},
         "domains": {name: domain.configuration for name, domain in snapshot.domains.items()},
     }
 
@@ -133,7 +133,7 @@ def expected(state: State, version: int) -> dict[str, Any]:
         "adds": {key_of(body): body.get("stats") for body in state.adds.values()},
         "removes": {key_of(body): body["deletionTimestamp"] for body in state.removes.values()},
         "properties": state.metadata["configuration"],
-        "txns": {app: txn["version"] for app, txn in state.txns.items()},
+        "txns": {app: (txn["version"], txn.get("lastUpdated")) for app, txn in state.txns.items()},
         "domains": {n: d["configuration"] for n, d in state.domains.items() if not d["removed"]},
     }
 

@@ -52,6 +52,7 @@ def random_table(rng: random.Random) -> tuple[Model, dict[str, str]]:
     properties = {
         "delta.enableDeletionVectors": rng.choice(["true", "true", "false"]),
         "delta.enableChangeDataFeed": rng.choice(["true", "false"]),
+        "delvec.rewriteDeletedShare": rng.choice(["0.99", "0.5", "0.1"]),
         "delta.checkpointInterval": rng.choice(["2", "3", "10"]),
         "delta.enableInCommitTimestamps": rng.choice(["true", "false"]),
         "delta.enableRowTracking": rng.choice(["true", "false", "false"]),

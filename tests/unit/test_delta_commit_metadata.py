@@ -27,7 +27,7 @@ from delta_writer import (
 from delvec.delta.features import Protocol
 from delvec.delta.table import DeltaTable
 from delvec.delta.upgrade import INITIAL, upgraded
-from delvec.errors import DelvecError, InvalidOperationError, UnsupportedFeatureError
+from delvec.errors import DelvecError, FormatError, InvalidOperationError, UnsupportedFeatureError
 from delvec.plan import Base
 from delvec.row_delta import Conflict, Constraint, MetadataChange, Outcome, Read, RowDelta
 from delvec.schema import Array, Decimal, Field, Map, Primitive, Schema, Struct
@@ -138,6 +138,10 @@ def test_types_bring_their_features() -> None:
         ("delta.logRetentionDuration", "soon", "expected an interval"),
         ("delta.columnMapping.mode", "both", "expected none, name or id"),
         ("delta.targetFileSize", "large", "expected a size"),
+        *(
+            ("delvec.rewriteDeletedShare", value, f"is '{value}', expected a number above 0 and below 1")
+            for value in ("0", "0.0", "1", "1.0", "0.99999999999999999999", "-0.5", "8e-1", "nan", "80%", "")
+        ),
         ("delta.compatibility.symlinkFormatManifest.enabled", "true", "no symlink manifests"),
         ("delta.feature.icebergCompatV2", "supported", "icebergCompatV2 is not implemented"),
         ("delta.feature.clustering", "yes", "expected 'supported'"),
@@ -164,6 +168,36 @@ def test_properties_are_set_and_unset() -> None:
     }
     assert found.rules().target_file_size == 1 << 20
     assert [name for name in ("protocol", "add") if bodies(table.storage, 1, name)] == []
+
+
+@pytest.mark.parametrize(("text", "share"), [("0.8", 0.8), (".25", 0.25), (" 0.5 ", 0.5)])
+def test_the_share_above_which_files_are_written_again(text: str, share: float) -> None:
+    table = new_table()
+    assert table.snapshot().rules().rewrite_share is None
+    committed(set_properties(table, {"DELVEC.rewritedeletedshare": text, "delvec.note": "any"}))
+    assert table.snapshot().properties["delvec.rewriteDeletedShare"] == text
+    assert table.snapshot().properties["delvec.note"] == "any"
+    assert table.snapshot().rules().rewrite_share == share
+    committed(set_properties(table, {"delvec.rewriteDeletedShare": None}))
+    assert table.snapshot().rules().rewrite_share is None
+
+
+def test_a_wrong_share_that_is_there_is_refused() -> None:
+    table = old_table(properties={"delvec.rewriteDeletedShare": "2"})
+    with pytest.raises(
+        FormatError, match="rewriteDeletedShare is '2', expected a number above 0 and below 1"
+    ):
+        table.snapshot().rules()
+
+
+def test_no_file_is_written_again_where_new_files_would_be_refused() -> None:
+    log = LogWriter(open_storage(memory_location()))
+    body = protocol()
+    body["protocol"]["writerFeatures"] = ["deletionVectors", "allowColumnDefaults"]
+    on = {"delta.enableDeletionVectors": "true", "delvec.rewriteDeletedShare": "0.5"}
+    log.commit(body, metadata(column("id", "long", metadata={"CURRENT_DEFAULT": "1"}), properties=on))
+    rules = DeltaTable(log.storage).snapshot().rules(new_rows=False)
+    assert (rules.vectors, rules.rewrite_share) == (True, None)
 
 
 def test_a_constraint_needs_a_table_without_rows() -> None:

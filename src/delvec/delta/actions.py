@@ -119,6 +119,15 @@ class DomainMetadata:
 
 
 @dataclass(frozen=True, slots=True)
+class SetTransaction:
+    """An idempotent writer's newest version, and when it was written, in milliseconds."""
+
+    app_id: str
+    version: int
+    last_updated: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Actions:
     """What one log file says: file actions as tables, the rest as values."""
 
@@ -126,7 +135,7 @@ class Actions:
     removes: pa.Table
     protocol: Protocol | None = None
     metadata: Metadata | None = None
-    txns: Mapping[str, int] | None = None
+    txns: Mapping[str, SetTransaction] | None = None
     domains: Mapping[str, DomainMetadata] | None = None
     commit_info: Mapping[str, Any] | None = None
     sidecars: tuple[str, ...] = ()
@@ -223,11 +232,12 @@ def parse_domain(tree: Mapping[str, Any]) -> DomainMetadata:
     return DomainMetadata(domain, configuration or "", tree.get("removed") is True)
 
 
-def parse_txn(tree: Mapping[str, Any]) -> tuple[str, int]:
+def parse_txn(tree: Mapping[str, Any]) -> SetTransaction:
     app_id, version = tree.get("appId"), tree.get("version")
     if not isinstance(app_id, str) or not isinstance(version, int):
         raise FormatError(f"txn is {app_id!r} at {version!r}, expected an id and a version")
-    return app_id, version
+    updated = tree.get("lastUpdated")
+    return SetTransaction(app_id, version, updated if isinstance(updated, int) else None)
 
 
 def parse_sidecar(tree: Mapping[str, Any]) -> str:

@@ -73,7 +73,7 @@ def read_small_actions(source: pa.NativeFile) -> Actions:
         removes=REMOVES_SCHEMA.empty_table(),
         protocol=parse_protocol(protocols[-1]) if protocols else None,
         metadata=parse_metadata(metadatas[-1]) if metadatas else None,
-        txns=dict(parse_txn(tree) for tree in found["txn"]),
+        txns={txn.app_id: txn for txn in map(parse_txn, found["txn"])},
         domains={tree["domain"]: parse_domain(tree) for tree in found["domainMetadata"]},
         sidecars=tuple(parse_sidecar(tree) for tree in found["sidecar"]),
     )

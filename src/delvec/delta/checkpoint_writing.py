@@ -23,7 +23,7 @@ from delvec.delta.checkpoint_rows import FileRows
 from delvec.delta.features import V2_CHECKPOINT
 from delvec.delta.log import LAST_CHECKPOINT, LOG, SIDECARS, list_log
 from delvec.delta.properties import CHECKPOINT_POLICY
-from delvec.delta.render import Body, domain_body, lines, metadata_body, protocol_body
+from delvec.delta.render import Body, domain_body, lines, metadata_body, protocol_body, txn_body
 from delvec.errors import ObjectNotFoundError
 from delvec.storage import Storage, in_parallel
 
@@ -122,7 +122,7 @@ def _small_actions(snapshot: Snapshot) -> list[tuple[str, Body]]:
     return [
         ("protocol", protocol_body(snapshot.protocol)),
         ("metaData", metadata_body(snapshot.metadata)),
-        *(("txn", {"appId": app_id, "version": version}) for app_id, version in snapshot.txns.items()),
+        *(("txn", txn_body(txn)) for txn in snapshot.state.small.txns.values()),
         *(("domainMetadata", domain_body(domain)) for domain in snapshot.domains.values()),
     ]
 

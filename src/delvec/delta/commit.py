@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from delvec.delta import lineage, render
+from delvec.delta.actions import SetTransaction
 from delvec.delta.commit_file import parse_commit_info
 from delvec.delta.commit_info import commit_info
 from delvec.delta.commit_times import next_timestamp, with_enablement
@@ -204,7 +205,8 @@ def _lines(storage: Storage, ours: _Delta, current: Snapshot, now: int) -> bytes
     if draft or state.metadata != current.metadata:
         actions.append(("metaData", render.metadata_body(state.metadata)))
     if delta.txn is not None:
-        actions.append(("txn", render.txn_body(delta.txn, now)))
+        txn = SetTransaction(delta.txn.app_id, delta.txn.version, now)
+        actions.append(("txn", render.txn_body(txn)))
     actions += [("domainMetadata", body) for body in domains]
     actions += [("remove", body) for body in files.removed]
     actions += [("add", body) for body in files.readded]

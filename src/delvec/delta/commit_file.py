@@ -20,6 +20,7 @@ from delvec.delta.actions import (
     Actions,
     DomainMetadata,
     Metadata,
+    SetTransaction,
     flatten,
     parse_domain,
     parse_metadata,
@@ -38,7 +39,7 @@ def parse_actions(data: bytes) -> Actions:
     removes: list[dict[str, Any]] = []
     protocol: Protocol | None = None
     metadata: Metadata | None = None
-    txns: dict[str, int] = {}
+    txns: dict[str, SetTransaction] = {}
     domains: dict[str, DomainMetadata] = {}
     commit_info: dict[str, Any] | None = None
     sidecars: list[str] = []
@@ -54,8 +55,8 @@ def parse_actions(data: bytes) -> Actions:
                 case "metaData":
                     metadata = parse_metadata(body)
                 case "txn":
-                    app_id, version = parse_txn(body)
-                    txns[app_id] = version
+                    txn = parse_txn(body)
+                    txns[txn.app_id] = txn
                 case "domainMetadata":
                     domain = parse_domain(body)
                     domains[domain.domain] = domain

@@ -11,9 +11,8 @@ from typing import Any
 
 import orjson
 
-from delvec.delta.actions import DomainMetadata, Metadata
+from delvec.delta.actions import DomainMetadata, Metadata, SetTransaction
 from delvec.delta.features import FEATURES_READER_VERSION, FEATURES_WRITER_VERSION, Protocol
-from delvec.row_delta import Txn
 
 Body = dict[str, Any]
 
@@ -102,8 +101,8 @@ def metadata_body(metadata: Metadata) -> Body:
     )
 
 
-def txn_body(txn: Txn, now_ms: int) -> Body:
-    return {"appId": txn.app_id, "version": txn.version, "lastUpdated": now_ms}
+def txn_body(txn: SetTransaction) -> Body:
+    return {"appId": txn.app_id, "version": txn.version, "lastUpdated": txn.last_updated}
 
 
 def domain_body(domain: DomainMetadata) -> Body:

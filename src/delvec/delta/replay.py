@@ -21,6 +21,7 @@ from delvec.delta.actions import (
     Actions,
     DomainMetadata,
     Metadata,
+    SetTransaction,
 )
 from delvec.delta.checkpoint import concat
 from delvec.delta.features import Protocol
@@ -41,7 +42,7 @@ class SmallState:
 
     protocol: Protocol | None
     metadata: Metadata | None
-    txns: dict[str, int]
+    txns: dict[str, SetTransaction]
     domains: dict[str, DomainMetadata]
 
 

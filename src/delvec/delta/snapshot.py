@@ -73,7 +73,7 @@ class Snapshot:
     @property
     def txns(self) -> Mapping[str, int]:
         """The last version that each idempotent writer has written."""
-        return self.state.small.txns
+        return {app_id: txn.version for app_id, txn in self.state.small.txns.items()}
 
     @cached_property
     def mapping(self) -> str:

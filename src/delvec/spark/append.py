@@ -93,7 +93,8 @@ def _overwrite_where(target: Target, frame: DataFrame, where: str | Column) -> O
     plan = target.plan_verified(where)
     message = f"a new row is outside of the condition {shown(where)!r}, expected all rows within"
     rows = kept_to(conformed(frame, target.rules.schema), expression(where), message)
-    if target.rules.vectors or not target.rules.change_files:
+    told_again = target.rules.change_files and (not target.rules.vectors or target.rules.rewrite_share)
+    if not told_again:
         return _replaced_where(target, plan, rows, where)
     rows = rows.persist(StorageLevel.MEMORY_AND_DISK)  # change files will tell the rows once more
     try:
@@ -125,6 +126,7 @@ def _replaced_where(target: Target, plan: ScanPlan, rows: DataFrame, where: str 
             removed=pa.concat_arrays([whole.files.column("file_id").combine_chunks(), removal.removed]),
             vectors=removal.vectors,
             change_files=changes.write_changes(target, told, size=row_size(rest) * old.count).files,
+            lineage=bool(target.lineage),
         )
     )
 

@@ -1,6 +1,7 @@
 """MERGE: one pass over the target, joined to the source, finds the rows and computes the new ones.
 
     source     materialised once, each row with a number: nothing that runs later can see other rows
+    plan       the files that may hold a row with one of the source's keys (`merge_keys`)
     pairs      target rows that a clause changes, and the numbers of source rows that matched (kept in Spark)
     vectors    of the target rows in ``pairs``
     new rows   those that ``pairs`` computed, and the source rows whose number is not in ``pairs``
@@ -21,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentat
 
 from delvec.errors import InvalidOperationError
 from delvec.plan import ScanPlan
-from delvec.row_delta import MetadataChange, Read, RowDelta
+from delvec.row_delta import MetadataChange, RowDelta
 from delvec.schema import Field
 from delvec.spark import changes
 from delvec.spark.assign import assigned
@@ -42,10 +43,11 @@ from delvec.spark.merge_clauses import (
     number_of,
     verify_clauses,
 )
+from delvec.spark.merge_keys import ROWS, Matching, Sides, source_schema
 from delvec.spark.removal import find, remove_rows
-from delvec.spark.scan import place_columns
+from delvec.spark.scan import own_prefix, place_columns
 from delvec.spark.session import session_facts
-from delvec.spark.target import OperationResult, Target, row_size, shown
+from delvec.spark.target import OperationResult, Target, read_by, row_size, shown
 from delvec.spark.types import quoted, spark_type
 from delvec.spark.write import NOTHING_WRITTEN, WrittenFiles, write_rows
 
@@ -90,6 +92,15 @@ class _Names:
 
 
 @dataclass(frozen=True, slots=True)
+class _Source:
+    """The source's rows, kept. ``condition``: which target rows can matter; None: all."""
+
+    rows: DataFrame
+    count: int
+    condition: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Run:
     target: Target
     asked: Merge
@@ -98,9 +109,9 @@ class _Run:
 
     def result(self) -> OperationResult:
         target, names = self.target, self.names
-        source, count = self._materialised()
-        plan = target.plan(None)
-        pairs = self._pairs(plan, source, count).persist(StorageLevel.MEMORY_AND_DISK)
+        source = self._materialised()
+        plan = target.plan(source.condition)
+        pairs = self._pairs(plan, source).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             changed = pairs.where(F.col(names.clause).isNotNull())
             updates = self._numbers(UPDATE)
@@ -108,16 +119,36 @@ class _Run:
             found = find(target, plan, changed, (names.file, names.row), flag)
             if found.count != found.distinct and not may_repeat(self.asked.clauses):
                 raise self._repeated(plan, pairs)
-            return self._committed(plan, source, pairs, found, count)
+            return self._committed(plan, source, pairs, found)
         finally:
             pairs.unpersist()
 
-    def _materialised(self) -> tuple[DataFrame, int]:
+    def _materialised(self) -> _Source:
         """The source with its rows numbered, computed once and kept: a lost part of it fails the job."""
-        seen = Observation()
+        seen, matching = Observation(), self._matching()
         numbered = self.asked.source.withColumn(self.names.source, F.monotonically_increasing_id())
-        kept = numbered.observe(seen, F.count(F.lit(1)).alias("rows")).localCheckpoint(eager=True)
-        return kept.alias(self.asked.source_alias), int(seen.get["rows"])
+        observed = numbered.observe(seen, *map(F.expr, matching.observed()))
+        kept = observed.localCheckpoint(eager=True).alias(self.asked.source_alias)
+        # Connect tells nothing of what was observed while it kept the rows, and where tasks run twice the
+        # rows kept may be the other attempt's: they are there to be asked.
+        twice = str(self.target.spark.conf.get("spark.speculation", "false")).lower() == "true"
+        values = {} if twice else seen.get
+        values = values or kept.selectExpr(*matching.observed()).collect()[0].asDict()
+        all_rows = bool(self._of(NOT_MATCHED_BY_SOURCE))
+        return _Source(kept, int(values[ROWS]), None if all_rows else matching.condition(values))
+
+    def _matching(self) -> Matching:
+        asked = self.asked
+        if not isinstance(asked.on, str) or self._of(NOT_MATCHED_BY_SOURCE):
+            return Matching()
+        sides = Sides(
+            target=self.target.schema,
+            target_alias=asked.target_alias,
+            source=source_schema(asked.source.schema),
+            source_alias=asked.source_alias,
+            case_sensitive=session_facts(self.target.spark).case_sensitive,
+        )
+        return sides.matching(asked.on)
 
     def _target_rows(self, plan: ScanPlan) -> DataFrame:
         frame = self.target.scan_located(plan)
@@ -127,16 +158,16 @@ class _Run:
             frame = frame.withColumnRenamed(name, wanted)
         return frame.alias(self.asked.target_alias)
 
-    def _joined(self, plan: ScanPlan, source: DataFrame, count: int) -> DataFrame:
-        small = count * len(source.columns) * _VALUE_BYTES <= _BROADCAST_BYTES
+    def _joined(self, plan: ScanPlan, source: _Source) -> DataFrame:
+        small = source.count * len(source.rows.columns) * _VALUE_BYTES <= _BROADCAST_BYTES
         how = "left" if self._of(NOT_MATCHED_BY_SOURCE) else "inner"
-        right = F.broadcast(source) if small else source
+        right = F.broadcast(source.rows) if small else source.rows
         return self._target_rows(plan).join(right, expression(self.asked.on), how)
 
-    def _pairs(self, plan: ScanPlan, source: DataFrame, count: int) -> DataFrame:
+    def _pairs(self, plan: ScanPlan, source: _Source) -> DataFrame:
         names, matched = self.names, F.col(self.names.source).isNotNull()
         clauses = self._of(MATCHED)
-        rows = self._joined(plan, source, count)
+        rows = self._joined(plan, source)
         rows = rows.withColumn(names.clause, number_of(clauses, {MATCHED: matched}))
         new = self._new_rows(rows, clauses, old=True)
         rows = rows.select(f"{quoted(self.asked.target_alias)}.*", names.source, names.clause, new)
@@ -206,24 +237,25 @@ class _Run:
         return unborn(rows.select(f"{names.new}.*"), self.target.lineage)
 
     def _committed(
-        self, plan: ScanPlan, source: DataFrame, pairs: DataFrame, found: FoundRows, count: int
+        self, plan: ScanPlan, source: _Source, pairs: DataFrame, found: FoundRows
     ) -> OperationResult:
-        target = self.target
+        target, count = self.target, source.count
+        size = row_size(plan if len(plan.files) else target.plan(None))
         updated = self._updated(pairs) if found.flagged else None
-        inserted = self._inserted(source, pairs) if self._of(NOT_MATCHED) else None
-        written = self._write(updated, inserted, row_size(plan) * (found.flagged + count))
+        inserted = self._inserted(source.rows, pairs) if self._of(NOT_MATCHED) else None
+        written = self._write(updated, inserted, size * (found.flagged + count))
         if not found.count and not written.rows and self.change is None:
             return target.unchanged(**self._metrics(found, written, count))
         removal = remove_rows(target, plan, found)
         told = NOTHING_WRITTEN
         if target.rules.change_files:
-            told = self._told(pairs, updated, inserted, size=row_size(plan) * (2 * found.count + count))
+            told = self._told(pairs, updated, inserted, size=size * (2 * found.count + count))
         metrics = self._metrics(found, written, count)
         delta = RowDelta(
             base=plan.base,
             operation=OPERATION,
             parameters={"predicate": shown(self.asked.on)},
-            read=Read(files=plan.files.column("file_id")),
+            read=read_by(source.condition, plan),
             metrics=metrics | {"numTargetRowsCopied": removal.written.rows},
             added=pa.concat_tables([written.files, removal.written.files]),
             removed=removal.removed,
@@ -344,9 +376,5 @@ def _verify(target: Target, asked: Merge) -> None:
 
 
 def _names(target: Target, asked: Merge) -> _Names:
-    prefix, taken = "__delvec_m_", [name.lower() for name in asked.source.columns]
-    for field in target.rules.schema:
-        taken += [field.name.lower(), field.physical_name.lower()]
-    while any(name.startswith(prefix) for name in taken):
-        prefix += "_"
+    prefix = own_prefix(target.rules.schema, *asked.source.columns) + "m_"
     return _Names(*(prefix + name for name in ("file", "row", "source", "clause", "new", "old")))

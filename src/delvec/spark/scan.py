@@ -82,9 +82,10 @@ def place_columns(schema: Schema) -> tuple[str, str]:
     return prefix + _FILE, prefix + _ROW
 
 
-def own_prefix(schema: Schema) -> str:
-    """What no column's name begins with, as users or files have it."""
-    prefix, taken = "__delvec_", [name.lower() for f in schema for name in (f.name, f.physical_name)]
+def own_prefix(schema: Schema, *others: str) -> str:
+    """What no column's name begins with, as users or files have it, and none of ``others``."""
+    names = (*others, *(name for field in schema for name in (field.name, field.physical_name)))
+    prefix, taken = "__delvec_", [name.lower() for name in names]
     while any(other.startswith(prefix) for other in taken):
         prefix += "_"
     return prefix

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -135,6 +136,7 @@ class Target:
             case Committed(version, counted):
                 return OperationResult(version, dict(counted) | metrics)
             case Conflict(version, operation, reason):
+                self._discard(delta)
                 raise CommitConflictError(
                     f"{delta.operation} at version {self.snapshot.version} lost to version {version} "
                     f"({operation}): {reason}: {self.table.location}"
@@ -143,6 +145,12 @@ class Target:
             f"whether version {outcome.version} was committed is not known: {outcome.reason}",
             path=self.table.location,
         )
+
+    def _discard(self, delta: RowDelta) -> None:
+        """Remove the files of a delta that was not committed; vacuum finds what stays."""
+        files = [place for table in (delta.added, delta.change_files) for place in table.column("location")]
+        with suppress(StorageError):
+            self.storage.delete([place.as_py() for place in files])
 
 
 def split_by_match(plan: ScanPlan) -> tuple[ScanPlan, ScanPlan]:

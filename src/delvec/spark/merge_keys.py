@@ -1,0 +1,227 @@
+"""Which target rows a MERGE can match at all, told from the text of ON and the range of the source's keys.
+
+    ON                          what a target row must satisfy
+    target.id = source.id       `id` BETWEEN 5 AND 90: the least and the greatest id of the source
+    target.p = 'x'              `p` = 'x'
+
+Only conjuncts of these two forms count, and only where both sides are integers, both strings or both dates:
+there Spark compares the values as they are. Whatever else ON holds can only make fewer rows match.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from pyspark.sql import types as spark
+from sqlglot import exp
+
+from delvec.errors import InvalidOperationError
+from delvec.predicate.binding import Names, name_parts
+from delvec.predicate.literals import Reading, read_literal
+from delvec.predicate.moments import iso_day
+from delvec.predicate.translation import parse_expression
+from delvec.schema import Field, Primitive, Schema, Struct
+from delvec.spark.types import quoted, spark_type
+
+ROWS = "rows"
+"""The name under which the number of source rows is observed."""
+
+NO_ROW = "false"
+"""The condition that no row satisfies."""
+
+_INTEGER, _STRING, _DATE = "integer", "string", "date"
+_KINDS = MappingProxyType(
+    dict.fromkeys(("byte", "short", "integer", "long"), _INTEGER) | {"string": _STRING, "date": _DATE}
+)
+_SPARK_TYPES = MappingProxyType({spark_type(Primitive(name)): Primitive(name) for name in _KINDS})
+
+# Each kind is observed as a number or a text: Python has no date for every date of Spark.
+_OBSERVED = MappingProxyType({_INTEGER: "CAST({} AS BIGINT)", _STRING: "{}", _DATE: "unix_date({})"})
+
+# Text whose meaning depends on settings: escapes, variables, comments that end elsewhere.
+_BY_SETTINGS = re.compile(r"\\|\$\{|\r")
+# The beginning of a text that is the same literal under all settings. U+FFFD may stand for bytes that are no
+# UTF-8, and these are ordered in another way.
+_PLAIN = re.compile(r"""[^'"\\$\x00-\x1f\ufffd]{0,200}""")
+
+_OPERATORS: Mapping[type[exp.Expr], tuple[str, str]] = MappingProxyType(
+    {
+        exp.EQ: ("=", "="),
+        exp.LT: ("<", ">"),
+        exp.LTE: ("<=", ">="),
+        exp.GT: (">", "<"),
+        exp.GTE: (">=", "<="),
+    }
+)
+"""How a comparison reads from its left side, and from its right one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """ON asks that these two columns, in their schemas' spelling, are equal."""
+
+    target: str
+    source: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """What ON asks of a target row. ``limits`` are conditions on its columns alone."""
+
+    keys: tuple[Key, ...] = ()
+    limits: tuple[str, ...] = ()
+
+    def observed(self) -> list[str]:
+        """The aggregates over the source that ``condition`` needs, as Spark SQL."""
+        found = [f"count(1) AS {ROWS}"]
+        for number, key in enumerate(self.keys):
+            for bound in ("min", "max"):
+                value = _OBSERVED[key.kind].format(f"{bound}({quoted(key.source)})")
+                found.append(f"{value} AS {bound}{number}")
+        return found
+
+    def condition(self, seen: Mapping[str, Any]) -> str | None:
+        """What every target row that matches satisfies, given the observed values; None: any row may match.
+
+        A key that is null in all source rows equals nothing.
+        """
+        if not seen[ROWS] or any(seen[f"min{number}"] is None for number in range(len(self.keys))):
+            return NO_ROW
+        parts = list(self.limits)
+        for number, key in enumerate(self.keys):
+            parts += _range(key, seen[f"min{number}"], seen[f"max{number}"])
+        return " AND ".join(parts) or None
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The two sides of a MERGE, by which names in ON are understood."""
+
+    target: Schema
+    target_alias: str
+    source: Schema
+    source_alias: str
+    case_sensitive: bool
+
+    def matching(self, on: str) -> Matching:
+        """What the text asks of target rows, as far as that is certain. Spark must have analysed it."""
+        if _BY_SETTINGS.search(on):
+            return Matching()
+        try:
+            tree = parse_expression(on)
+        except InvalidOperationError:  # text that only Spark understands
+            return Matching()
+        keys, limits = [], []
+        for part in _conjuncts(tree):
+            key, limit = self._key(part), self._limit(part)
+            if key is not None:
+                keys.append(key)
+            if limit is not None:
+                limits.append(limit)
+        return Matching(tuple(dict.fromkeys(keys)), tuple(limits))
+
+    def _key(self, part: exp.Expr) -> Key | None:
+        if not isinstance(part, exp.EQ):
+            return None
+        found = {side: field for side, field in map(self._column, (part.this, part.expression)) if field}
+        if len(found) < 2:
+            return None
+        mine, theirs = found[self.target_alias], found[self.source_alias]
+        kinds = {_kind(mine), _kind(theirs)}
+        kind = kinds.pop()
+        return None if kinds or kind is None else Key(mine.name, theirs.name, kind)
+
+    def _limit(self, part: exp.Expr) -> str | None:
+        """A comparison of a target column with a literal of its kind."""
+        if type(part) not in _OPERATORS:
+            return None
+        sides = (part.this, part.expression)
+        for operator, column, other in zip(_OPERATORS[type(part)], sides, sides[::-1], strict=True):
+            side, field = self._column(column)
+            literal = read_literal(other, Reading(zone=None, ansi=True))
+            if side == self.target_alias and field and literal and literal.kind == _kind(field):
+                text = _literal(literal.kind, literal.value)
+                return None if text is None else f"{quoted(field.name)} {operator} {text}"
+        return None
+
+    def _column(self, node: exp.Expr) -> tuple[str, Field | None]:
+        """The top-level column that ``node`` is, and the alias of its side; None where that is not certain.
+
+        As in Spark, an alias before the name comes first; a name alone must be in one of the two sides.
+        """
+        parts = name_parts(node.unnest()) or []
+        sides = [(self.target_alias, self.target), (self.source_alias, self.source)]
+        if len(parts) == 2:
+            sides = [side for side in sides if self._same(side[0], parts[0])]
+        elif len(parts) != 1:
+            return "", None
+        found = [
+            (alias, field)
+            for alias, schema in sides
+            for field in schema.find(parts[-1], case_sensitive=self.case_sensitive)
+        ]
+        return found[0] if len(found) == 1 else ("", None)
+
+    def _same(self, one: str, other: str) -> bool:
+        return one == other if self.case_sensitive else one.lower() == other.lower()
+
+
+def source_schema(struct: spark.StructType) -> Schema:
+    """The source's columns; those of types that no key has are void."""
+    return Struct(
+        tuple(
+            Field(f.name, _SPARK_TYPES.get(f.dataType, Primitive("void")), metadata=dict(f.metadata or {}))
+            for f in struct
+        )
+    )
+
+
+def _conjuncts(tree: exp.Expr) -> Iterator[exp.Expr]:
+    pending = [tree]
+    while pending:
+        node = pending.pop().unnest()
+        if isinstance(node, exp.And):
+            pending += [node.expression, node.this]
+        else:
+            yield node
+
+
+def _kind(field: Field) -> str | None:
+    """How values of the column compare; None where that is not by the value alone (collations, padding)."""
+    column = Names(Struct((field,)), case_sensitive=True, text=field.name).resolve([field.name])
+    return _KINDS.get(str(field.type)) if column.comparable else None
+
+
+def _range(key: Key, low: Any, high: Any) -> Sequence[str]:
+    """That a target column lies between two values, or what of that can be said for sure."""
+    name = quoted(key.target)
+    least, greatest = _literal(key.kind, low), _literal(key.kind, high)
+    if least is None and key.kind == _STRING:
+        least = f"'{_plain(low)}'"  # a text is not less than its beginning
+    if least is not None and greatest is not None:
+        return [f"{name} BETWEEN {least} AND {greatest}"]
+    if least is not None:
+        return [f"{name} >= {least}"]
+    return [] if greatest is None else [f"{name} <= {greatest}"]
+
+
+def _literal(kind: str, value: Any) -> str | None:
+    """The value as Spark SQL that has one meaning under all settings; None where there is no such text."""
+    if kind == _INTEGER:
+        return str(int(value))
+    if kind == _STRING:
+        return f"'{value}'" if _plain(value) == value else None
+    try:
+        return f"DATE'{iso_day(value)}'"
+    except OverflowError:  # years that have no four digits
+        return None
+
+
+def _plain(text: str) -> str:
+    found = _PLAIN.match(text)
+    return found.group() if found else ""
