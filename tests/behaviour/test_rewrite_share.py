@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions
 
 from delvec.errors import FormatError, InvalidOperationError
 from delvec.spark import removal
@@ -256,3 +259,18 @@ def test_a_wrong_value_that_another_writer_set_is_refused(spark, tmp_path):
     table = Table.open(spark, table.location)
     with refused(table, FormatError, f"property {SHARE} is 'half', expected a number above 0 and below 1"):
         table.delete(MOST_AND_FEW)
+
+
+@pytest.mark.parametrize("properties", [HALF, VECTORS_OFF], ids=["share", "no vectors"])
+def test_new_rows_are_computed_once_for_files_and_change_files(spark, tmp_path, properties):
+    table = table_of(
+        spark,
+        tmp_path / "t",
+        "id bigint, u string",
+        [(i, str(i)) for i in range(10)],
+        properties=properties | CHANGES_ON,
+    )
+    unique = functions.udf(lambda _: uuid.uuid4().hex, "string").asNondeterministic()
+    table.overwrite(spark.range(3).select("id", unique("id").alias("u")), where="id < 6")
+    told = {change[1:] for change in changes(table) if change[0] == "insert"}
+    assert told == {tuple(row) for row in table.to_df().where("id < 6").collect()}

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from delvec.spark import files, scan
 from delvec.spark.files import file_path
 from lake import FLAT, Lake
 from scanning import collected, opened
@@ -144,8 +145,6 @@ def test_all_files_are_read_once(spark, lakes):
 
 
 def test_large_vectors_go_through_python_but_rows_do_not(spark, lakes, monkeypatch):
-    from delvec.spark import scan
-
     monkeypatch.setattr(scan, "DRIVER_CHUNK_BYTES", 0)
     text = plan(opened(spark, lakes["folders"]).to_df())
     assert text.count("MapInArrow") == 1
@@ -182,8 +181,6 @@ def test_many_files_in_a_folder_whose_name_spark_encodes(spark, tmp_path):
 
 
 def test_many_local_files_of_many_rows_go_by_path(spark, tmp_path, monkeypatch):
-    from delvec.spark import files
-
     monkeypatch.setattr(files, "_MANY_ROWS", 10)
     frame = opened(spark, many(tmp_path / "t")).to_df()
     assert "Filter (" not in plan(frame)
@@ -198,6 +195,31 @@ def test_a_missing_file_among_many_is_named(spark, tmp_path):
     Path(file).unlink()
     with pytest.raises(Exception, match=Path(file).name):
         table.to_df().collect()
+
+
+def test_a_folder_is_listed_once_for_files_with_and_without_vectors(spark, tmp_path, monkeypatch):
+    lake = Lake(tmp_path / "t", SCHEMA, partition_by=["p"])
+    for n in range(80):
+        lake.write(rows(n % 3, n * 100), deleted=[1] if n % 2 else ())
+    lake.commit()
+    listed, usual = [], files.FileReader._listed
+
+    def counted(self, paths, *given, **settings):
+        listed.append(paths)
+        return usual(self, paths, *given, **settings)
+
+    monkeypatch.setattr(files.FileReader, "_listed", counted)
+    frame = opened(spark, lake).to_df()
+    assert len(listed) == 1
+    assert frame.count() == 80 * 10 - 40
+
+
+def test_a_spark_that_tells_no_positions_is_refused(spark, lakes, monkeypatch):
+    """Were they null, no row would be left out."""
+    monkeypatch.setattr(scan, "ROW_INDEX", "_tmp_metadata_of_another_name")
+    frame = opened(spark, lakes["folders"]).to_df()
+    with pytest.raises(Exception, match=r"does not tell the positions of rows in file:/.*\.parquet"):
+        frame.collect()
 
 
 def colliding_names(root):

@@ -172,7 +172,7 @@ class _GroupScan:
 
     def frame(self, *, located: bool) -> DataFrame:
         group = self.group
-        frame = read = self._read(located=located)
+        frame = read = self._read()
         if group.tells_files_apart or located:
             frame = self._with_places(frame)
         if group.tells_files_apart:
@@ -205,14 +205,14 @@ class _GroupScan:
         """The name of a column that only this scan sees: no column of the files has it."""
         return own_prefix(self.plan.schema) + name
 
-    def _read(self, *, located: bool) -> DataFrame:
+    def _read(self) -> DataFrame:
         group = self.group
         names = {field.name for field in group.constants}
         stored = [f for f in group.schema if f.name not in names and f.type != Primitive("void")]
         native = group.constants if group.values_in_folders else ()
         fields = [StructField(f.physical_name, spark_type(f.type, physical=True)) for f in (*stored, *native)]
-        if group.tells_files_apart or located:
-            fields.insert(len(stored), StructField(ROW_INDEX, LongType()))
+        # Also where no one asks for it: then Spark reads nothing, and scans of one folder are of one listing.
+        fields.insert(len(stored), StructField(ROW_INDEX, LongType()))
         locations = group.files.column("location").to_pylist()
         rows = pc.sum(group.files.column("record_count")).as_py() or 0
         return self.reader.read(locations, StructType(fields), rows=rows, by_folder_names=bool(native))
