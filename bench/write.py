@@ -17,6 +17,7 @@ from bench.scan import DELTA, DELVEC, ICEBERG, QUICK_ROWS, ROWS
 from bench.scan_tables import SCHEMA, Tables, add_iceberg, link, session, tables
 
 ROUNDS, QUICK_ROUNDS = 3, 1
+WARM_UPS = 3
 SMALL_ROWS = 10_000
 REWRITING = "delvec without vectors"
 _WRITTEN = "ice.bench.written"
@@ -34,8 +35,8 @@ def bench(*, quick: bool) -> list[Section]:
         figures = [figure for verb in run.verbs() for figure in run.compared(verb)]
     how = (
         f"{rows:,} rows of {SCHEMA} in four files; vectors (merge-on-read) for all; medians of {rounds} "
-        f"interleaved rounds ({rounds * 3} of the append and of the smallest DELETE) after one that is not "
-        "counted; PySpark 4.1 on two cores."
+        f"interleaved rounds ({rounds * 3} of the append and of the smallest DELETE) after {WARM_UPS} that "
+        "are not counted; PySpark 4.1 on two cores."
     )
     return [Section(f"Writing to {rows:,} rows", how, figures, "the other")]
 
@@ -151,7 +152,8 @@ class _Run:
         }
         if verb.rewrites:
             probes[REWRITING] = lambda: self._delvec(verb, vectors=False)
-        counted = {name: probe()["rows"] for name, probe in probes.items()}  # and the engines are warm
+        for _ in range(WARM_UPS):
+            counted = {name: probe()["rows"] for name, probe in probes.items()}
         if len(set(counted.values())) != 1:
             raise RuntimeError(f"rows differ after {verb.what}: {counted}")
         took = {
