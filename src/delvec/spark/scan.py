@@ -122,15 +122,17 @@ def _groups(plan: ScanPlan, storage: Storage) -> Iterator[_Group]:
 
 
 def _by_number(group: _Group) -> Iterator[_Group]:
-    """The group; in two where numbers do not tell all its files apart."""
-    first = np.ones(len(group.files), dtype=bool)
+    """The group, its files with their numbers where it needs them; in two where these are not unique."""
+    files, first = group.files, np.ones(len(group.files), dtype=bool)
     if group.tells_files_apart:
+        numbers = _numbers(files)
+        files = files.append_column(_NUMBER, pa.array(numbers))
         first[:] = False
-        first[np.unique(_numbers(group.files), return_index=True)[1]] = True
+        first[np.unique(numbers, return_index=True)[1]] = True
     for by_path in (False, True):
         rows = np.flatnonzero(first != by_path)
         if len(rows):
-            yield replace(group, files=group.files.take(pa.array(rows)), by_path=by_path)
+            yield replace(group, files=files.take(pa.array(rows)), by_path=by_path)
 
 
 def _numbers(files: pa.Table) -> Rows:
@@ -245,13 +247,10 @@ class _GroupScan:
     def _file_table(self, *, by_path: bool) -> DataFrame:
         """One row for each file: what identifies it, that it is known, its number or its values."""
         files = self.group.files
-        paths = [file_path(place) for place in files.column("location").to_pylist()]
-        columns = {
-            _PATH: pa.array(paths if by_path else _numbers(files)),
-            _KNOWN: pa.array([True] * len(files)),
-        }
+        columns = {_PATH: files.column(_NUMBER), _KNOWN: pa.array([True] * len(files))}
         kinds: dict[str, DataType] = {_PATH: StringType() if by_path else LongType(), _KNOWN: BooleanType()}
         if by_path:
+            columns[_PATH] = pa.array([file_path(place) for place in files.column("location").to_pylist()])
             columns[_NUMBER], kinds[_NUMBER] = pa.array(np.arange(len(files))), LongType()
         if self.group.values_by_file:
             columns[_VALUES] = files.column("partition").combine_chunks()
@@ -264,7 +263,7 @@ class _GroupScan:
 
     def _without_deleted(self, frame: DataFrame, *, by_path: bool) -> DataFrame:
         files, row, number = self.group.files, self._own(_ROW), self._own(_NUMBER)
-        numbers = np.arange(len(files)) if by_path else _numbers(files)
+        numbers = np.arange(len(files)) if by_path else files.column(_NUMBER).to_numpy()
         chunks = self._chunks(VectorFiles.of(files, self.plan.deletes, numbers))
         deleted = deleted_rows(number, row, self._own(_KEY), self._own(_WORDS))
         return frame.join(chunks, F.expr(deleted), "left_anti")
