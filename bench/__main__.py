@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import log, requests, scan, vectors, write
+from bench import log, requests, scan, vectors, write, writers
 from bench.harness import Figure, Section, as_seconds, machine
 
 PACKAGES = ("pyroaring", "numpy", "pyarrow", "obstore", "deltalake", "pyspark")
@@ -46,6 +46,7 @@ BENCHES: dict[str, Callable[..., list[Section]]] = {
     "log": log.bench,
     "scan": scan.bench,
     "write": write.bench,
+    "writers": writers.bench,
     "requests": requests.bench,
 }
 # Those of Spark take half an hour and both official jars: asked for by name.

@@ -19,7 +19,7 @@ from delvec.deletes.loader import load_vectors
 from delvec.delta.snapshot import Snapshot
 from delvec.delta.table import DeltaTable
 from delvec.plan import Base
-from delvec.row_delta import ADDED_SCHEMA, VECTORS_SCHEMA, Committed, Outcome, Read, RowDelta
+from delvec.row_delta import ADDED_SCHEMA, VECTORS_SCHEMA, Committed, Outcome, Read, RowDelta, Verb
 from delvec.schema import Field, Primitive, Schema, Struct
 from delvec.storage import Storage
 
@@ -62,7 +62,13 @@ def added(files: Iterable[Mapping[str, Any]]) -> pa.Table:
 def append_delta(snapshot: Snapshot, *tables: pa.Table, **more: Any) -> RowDelta:
     files = [put_file(snapshot.storage, table) for table in tables]
     return RowDelta(
-        Base(snapshot.version), "WRITE", {"mode": "Append"}, Read(blind=True), added=added(files), **more
+        Base(snapshot.version),
+        "WRITE",
+        {"mode": "Append"},
+        Read(blind=True),
+        Verb.APPEND,
+        added=added(files),
+        **more,
     )
 
 
@@ -88,7 +94,7 @@ def delete_delta(snapshot: Snapshot, rows: Mapping[int, Iterable[int]], **more: 
                 "deleted": len(after) - len(before),
             }
         )
-    more = {"read": Read("id >= 0", files=pa.array(sorted(rows), pa.int64()))} | more
+    more = {"read": Read("id >= 0"), "verb": Verb.DELETE} | more
     return RowDelta(
         Base(snapshot.version),
         more.pop("operation", "DELETE"),
@@ -113,6 +119,22 @@ def positions_of(snapshot: Snapshot, gone: Iterable[int], column: str = "id") ->
         if positions:
             found[file["file_id"]] = positions
     return found
+
+
+class Blind:
+    """What a writer that read nothing answers when others came first; it has nothing to look at."""
+
+    def read_itself(self) -> bool:
+        return False
+
+    def new_match(self, newest: Any, files: Any) -> str | None:
+        del newest, files
+
+    def rows_read(self) -> dict[str, Bitmap]:
+        return {}
+
+    def replanned(self, newest: Any) -> RowDelta:
+        raise AssertionError(f"nothing is replaced at version {newest.version}")
 
 
 def delete_ids(table: DeltaTable, gone: Iterable[int]) -> Outcome:

@@ -16,6 +16,7 @@ from delvec.errors import (
 from delvec.version import __version__
 
 if TYPE_CHECKING:
+    from delvec.statements import sql
     from delvec.table import Table
 
 
@@ -31,13 +32,18 @@ __all__ = [
     "TableNotFoundError",
     "UnsupportedFeatureError",
     "__version__",
+    "sql",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """``Table`` needs PySpark, which is loaded only when it is asked for."""
+    """``Table`` and ``sql`` need PySpark, which is loaded only when one of them is asked for."""
     if name == "Table":
         from delvec.table import Table  # noqa: PLC0415 - see above
 
         return Table
+    if name == "sql":
+        from delvec.statements import sql  # noqa: PLC0415
+
+        return sql
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from delvec.plan import ScanPlan
-    from delvec.row_delta import MetadataChange, Outcome, RowDelta, WriteRules
+    from delvec.row_delta import Isolation, MetadataChange, Outcome, RowDelta, Verb, Won, WriteRules
     from delvec.schema import Schema
     from delvec.storage import Storage
 
@@ -49,8 +49,21 @@ class Snapshot(Protocol):
         case_sensitive: bool = False,
         time_zone: str = "UTC",
         ansi: bool = True,
+        among: pa.Array | None = None,
     ) -> ScanPlan:
-        """The files that may hold a row for which ``where`` is true; all of them without it."""
+        """The files that may hold a row for which ``where`` is true; all of them without it.
+
+        ``among``: only of these, by the names that the metadata records (``raw_location``). Those that are
+        not live are left out.
+        """
+        ...
+
+    def names(self, file_ids: pa.Array) -> pa.Array:
+        """The names (``raw_location``) of files by their ids."""
+        ...
+
+    def isolation(self, verb: Verb) -> Isolation:
+        """What the table asks of writers."""
         ...
 
     @property
@@ -98,10 +111,14 @@ class Table(Protocol):
         ...
 
     def commit(self, snapshot: Any, delta: RowDelta) -> Outcome:
-        """Put ``delta``, made from ``snapshot``, on top of it or of what came after, where that is right.
+        """Put ``delta``, made from ``snapshot``, on top of it, unless another commit is there already.
 
         ``snapshot`` is one of this table's.
         """
+        ...
+
+    def won(self, since: Any, until: Any) -> Sequence[Won]:
+        """The commits after the snapshot ``since`` up to the snapshot ``until``, in order."""
         ...
 
     def committed_at(self, version: int) -> dt.datetime | None:

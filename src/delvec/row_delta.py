@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import pyarrow as pa
 
@@ -22,6 +23,8 @@ ADDED_SCHEMA = pa.schema(
         pa.field("size", pa.int64(), nullable=False),
         pa.field("modified_ms", pa.int64(), nullable=False),
         pa.field("partition", pa.list_(pa.string()), nullable=False),
+        pa.field("record_count", pa.int64()),
+        pa.field("stats", pa.string()),
     ]
 )
 """Columns of ``RowDelta.added`` and ``change_files``: data files that are in their place already.
@@ -31,6 +34,7 @@ partition   a text for each partition column, in the order of ``WriteRules.parti
             value is null: numbers in decimal, ``true`` and ``false``, dates as ``2025-01-31``, timestamps as
             ``2025-01-31T12:00:00.000000Z`` (without the ``Z`` where they have no zone), strings and binary
             as they are
+record_count, stats   what the format has found out of the file, in its own words; null: not yet
 """
 
 VECTORS_SCHEMA = pa.schema(
@@ -101,18 +105,47 @@ class WriteRules:
     rewrite_share: float | None = None
 
 
+class Verb(StrEnum):
+    """What a commit does, as far as another writer must know. Overwriting rows that satisfy a condition is a
+    DELETE, overwriting all rows, or all of some partitions, is a REPLACE.
+    """
+
+    APPEND = "append"
+    DELETE = "delete"
+    UPDATE = "update"
+    MERGE = "merge"
+    REPLACE = "replace"
+    COMPACT = "compact"
+    REWRITE_DELETES = "rewrite deletes"
+    DELETE_KEYS = "delete keys"
+    UPSERT = "upsert"
+    ALTER = "alter"
+
+
+class Isolation(StrEnum):
+    """What a writer may miss of those that came first.
+
+    serializable         nothing: the outcome is that of one after the other, in the order of versions
+    write-serializable   rows appended meanwhile, where nobody in between has read them
+    snapshot             rows that came meanwhile; a row changed by two writers is never lost
+    """
+
+    SERIALIZABLE = "serializable"
+    WRITE_SERIALIZABLE = "write-serializable"
+    SNAPSHOT = "snapshot"
+
+
 @dataclass(frozen=True, slots=True)
 class Read:
     """What an operation looked at, so that a later commit can be told to matter or not.
 
-    condition   Spark SQL text; None: every row, unless ``blind``
+    condition   Spark SQL text, for people; None: every row, unless ``blind``
     blind       nothing of the table was looked at: an append
-    files       file ids of the base that were read
     """
 
     condition: str | None = None
     blind: bool = False
-    files: pa.Array = field(default_factory=lambda: pa.array([], pa.int64()))
+    isolation: Isolation = Isolation.SERIALIZABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +171,9 @@ class Txn:
 class RowDelta:
     """One operation's change of a table, all or nothing.
 
+    ``verb`` decides what other writers matter; the default is the one that gives way most.
     ``removed`` are file ids of the base that leave whole; no file is both there and in ``vectors``.
+    ``rewritten`` are those of them whose remaining rows are in ``added``.
     ``moved``: rows of ``added`` are new images of rows that this operation deleted.
     ``lineage``: files of ``added`` hold the row ids of rows that moved, in the rules' columns.
     """
@@ -147,9 +182,11 @@ class RowDelta:
     operation: str
     parameters: Mapping[str, str]
     read: Read
+    verb: Verb = Verb.MERGE
     metrics: Mapping[str, int] = field(default_factory=dict)
     added: pa.Table = field(default_factory=ADDED_SCHEMA.empty_table)
     removed: pa.Array = field(default_factory=lambda: pa.array([], pa.int64()))
+    rewritten: pa.Array = field(default_factory=lambda: pa.array([], pa.int64()))
     vectors: pa.Table = field(default_factory=VECTORS_SCHEMA.empty_table)
     change_files: pa.Table = field(default_factory=ADDED_SCHEMA.empty_table)
     metadata: MetadataChange | None = None
@@ -168,12 +205,14 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
-    """Another commit came first, and the delta cannot stand on top of it. Nothing was committed."""
+class Lost:
+    """Version ``version`` is another writer's. Nothing was committed.
+
+    ``delta`` is the one that lost, with what the format has found out of its new files.
+    """
 
     version: int
-    operation: str
-    reason: str
+    delta: RowDelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,4 +223,35 @@ class Unknown:
     reason: str
 
 
-Outcome = Committed | Conflict | Unknown
+Outcome = Committed | Lost | Unknown
+
+
+def no_files() -> pa.Array:
+    return pa.array([], pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class Won:
+    """A commit that came first, in terms that do not depend on the format.
+
+    Files are named as the metadata records them (``raw_location`` of a plan).
+
+    changed      what of columns, properties or the like it changed, in words; None: nothing
+    blind        it read nothing of the table
+    added        files that may hold rows which were not live before
+    removed      files that went
+    rearranged   those of ``removed`` whose rows are live in other files, ``carried``: a compaction's
+    vectors      files of which more rows are deleted
+    """
+
+    version: int
+    operation: str
+    verb: Verb
+    changed: str | None = None
+    blind: bool = False
+    app_ids: frozenset[str] = frozenset()
+    added: pa.Array = field(default_factory=no_files)
+    removed: pa.Array = field(default_factory=no_files)
+    rearranged: pa.Array = field(default_factory=no_files)
+    carried: pa.Array = field(default_factory=no_files)
+    vectors: pa.Array = field(default_factory=no_files)

@@ -13,14 +13,17 @@ from pyspark.sql.types import StructType
 from delvec import detect, formats
 from delvec.errors import InvalidOperationError, StorageError, UnsupportedFeatureError
 from delvec.plan import ScanPlan
-from delvec.row_delta import Txn
+from delvec.row_delta import Isolation, Txn
 from delvec.schema import Schema
-from delvec.spark import append
+from delvec.spark import alter, append
 from delvec.spark.append import STATIC
 from delvec.spark.assignments import Assignments
+from delvec.spark.commit import Rows, run
 from delvec.spark.delete import delete
 from delvec.spark.merge import Merge, merge
 from delvec.spark.merge_builder import MergeBuilder
+from delvec.spark.merge_clauses import Clause
+from delvec.spark.merge_source import MergeSource
 from delvec.spark.scan import scan
 from delvec.spark.session import session_facts, session_storage_options
 from delvec.spark.target import OperationResult, Target, translated
@@ -134,13 +137,14 @@ class Table:
 
     def append(
         self,
-        df: DataFrame,
+        df: Rows,
         merge_schema: bool = False,  # noqa: FBT001, FBT002 - the name is fixed, so is its place
         app_id: str | None = None,
         app_version: int | None = None,
     ) -> OperationResult:
         """Add the rows of ``df``, its columns by their names.
 
+        ``df`` may also be a function that makes the rows: it is called again where the append must run again.
         ``merge_schema`` adds columns that the table lacks. ``app_id`` and ``app_version`` make a writer
         idempotent: a version that it has written before, or a smaller one, changes nothing.
         """
@@ -152,42 +156,78 @@ class Table:
         return self._change(lambda target: append.append(target, df, merge_schema=merge_schema, txn=txn))
 
     def overwrite(
-        self, df: DataFrame, where: str | Column | None = None, partitions: str = STATIC
+        self,
+        df: Rows,
+        where: str | Column | None = None,
+        partitions: str = STATIC,
+        *,
+        isolation: str | None = None,
     ) -> OperationResult:
         """Put the rows of ``df`` in the place of all rows, of those for which ``where`` is true, or
         (``partitions="dynamic"``) of those in the partitions that ``df`` has rows for.
 
-        A new row outside of ``where`` is refused.
+        A new row outside of ``where`` is refused. ``df`` may also be a function that makes the rows.
         """
-        return self._change(lambda target: append.overwrite(target, df, where=where, partitions=partitions))
+        return self._change(
+            lambda target: append.overwrite(target, df, where=where, partitions=partitions),
+            isolation=isolation,
+        )
 
-    def delete(self, where: str | Column | None = None) -> OperationResult:
-        """Remove the rows for which ``where`` is true; all rows without it."""
-        return self._change(lambda target: delete(target, where), new_rows=False)
+    def delete(self, where: str | Column | None = None, *, isolation: str | None = None) -> OperationResult:
+        """Remove the rows for which ``where`` is true; all rows without it.
+
+        ``isolation``, here and elsewhere: ``serializable``, ``write-serializable`` or ``snapshot``; what the
+        table says by default.
+        """
+        return self._change(lambda target: delete(target, where), new_rows=False, isolation=isolation)
 
     def update(
         self,
         set: Assignments,  # noqa: A002 - the word of SQL
         where: str | Column | None = None,
+        *,
+        isolation: str | None = None,
     ) -> OperationResult:
         """Give columns new values in the rows for which ``where`` is true; in all rows without it."""
-        return self._change(lambda target: update(target, set, where))
+        return self._change(lambda target: update(target, set, where), isolation=isolation)
 
     def merge(
         self,
-        source_df: DataFrame,
+        source_df: Rows,
         on: str | Column,
         source_alias: str = "source",
         target_alias: str = "target",
         merge_schema: bool = False,  # noqa: FBT001, FBT002
+        *,
+        isolation: str | None = None,
     ) -> MergeBuilder:
-        """Change the table by the rows of ``source_df``: add clauses to what this gives, then execute it."""
-        asked = Merge(source_df, on, source_alias, target_alias, (), merge_schema)
-        return MergeBuilder(asked, lambda full: self._change(lambda target: merge(target, full)))
+        """Change the table by the rows of ``source_df``: add clauses to what this gives, then execute it.
+
+        The rows are computed once. A function that makes them is called for each run of the statement.
+        """
+
+        def execute(clauses: tuple[Clause, ...]) -> OperationResult:
+            source = MergeSource(source_df)
+
+            def verb(target: Target) -> OperationResult:
+                asked = Merge(source.frame(), on, source_alias, target_alias, clauses, merge_schema)
+                return merge(target, asked, source)
+
+            return self._change(verb, isolation=isolation)
+
+        return MergeBuilder(execute)
 
     def set_properties(self, properties: Mapping[str, str | None]) -> OperationResult:
         """Set properties of the table; None unsets one."""
         return self._change(lambda target: append.set_properties(target, properties), new_rows=False)
+
+    def add_columns(self, columns: StructType | str) -> OperationResult:
+        """Add columns after the others (a schema, or its DDL text): null in the rows that are there.
+
+        Fields of a struct that the table has already are added to it.
+        """
+        given = _schema(self._spark, columns)
+        return self._change(lambda target: alter.add_columns(target, given))
 
     def files(self) -> DataFrame:
         """The live data files: where, size, rows, deleted rows, partition values."""
@@ -210,9 +250,20 @@ class Table:
             raise InvalidOperationError(f"name is {name!r}, expected letters, digits and _")
         _registered[name.lower()] = self
 
-    def _change(self, verb: Callable[[Target], OperationResult], *, new_rows: bool = True) -> OperationResult:
-        target = Target.of(self._spark, self._table, new_rows=new_rows)
-        return _run(lambda: verb(target))
+    def _change(
+        self,
+        verb: Callable[[Target], OperationResult],
+        *,
+        new_rows: bool = True,
+        isolation: str | None = None,
+    ) -> OperationResult:
+        """Run the verb on the newest version; again where another writer came first and mattered."""
+        level = _level(isolation)
+
+        def target(number: int) -> Target:
+            return Target.of(self._spark, self._table, new_rows=new_rows, run=number, level=level)
+
+        return _run(lambda: run(target, verb))
 
     def _plan(
         self, snapshot: formats.Snapshot, where: str | None
@@ -229,6 +280,22 @@ class Table:
             return plan(where), None
         except InvalidOperationError as error:
             return plan(None), error
+
+
+def _level(given: str | None) -> Isolation | None:
+    if given is None:
+        return None
+    known = {level.replace("-", ""): level for level in Isolation}
+    found = known.get(given.lower().replace("-", "").removesuffix("isolation"))
+    if found is None:
+        raise InvalidOperationError(f"isolation is {given!r}, expected one of {', '.join(Isolation)}")
+    return found
+
+
+def registered_table(name: str, spark: SparkSession) -> Table | None:
+    """The table that ``Table.register`` gave the name to, seen from the session."""
+    known = _registered.get(name.lower())
+    return None if known is None else Table(spark, known._table)
 
 
 def _run(verb: Callable[[], OperationResult]) -> OperationResult:

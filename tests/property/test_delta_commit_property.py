@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from delta_log import key_of, replay
 from delta_writer import (
     NUMBERS,
+    Blind,
     actions,
     append_delta,
     committed,
@@ -20,9 +22,10 @@ from delta_writer import (
     read_by_delta_rs,
     read_by_duckdb,
 )
+from delvec import conflicts
+from delvec.conflicts import Settled
 from delvec.delta.keys import file_keys
 from delvec.delta.table import DeltaTable
-from delvec.row_delta import Conflict, Read
 from rows import read_rows
 
 HIGHEST = 60
@@ -77,18 +80,20 @@ class Run:
             self.live -= gone
 
     def race(self, both: tuple[set[int], set[int]]) -> None:
-        """Two deletes of one version: the second commits exactly where they share no file."""
+        """Two deletes of one version: both count, and no row twice."""
         snapshot = self.table.snapshot()
         first, second = (positions_of(snapshot, gone & self.live) for gone in both)
         if not first or not second:
             return
+        before = set(self.live)
         committed(self.table.commit(snapshot, delete_delta(snapshot, first)))
         self.live -= both[0]
-        late = delete_delta(snapshot, second, read=Read("id >= 0"))
-        outcome = DeltaTable.open(self.table.location).commit(snapshot, late)
-        assert isinstance(outcome, Conflict) == bool(set(first) & set(second)), outcome
-        if not isinstance(outcome, Conflict):
-            self.live -= both[1]
+        late = delete_delta(snapshot, second)
+        late = replace(late, metrics={"numDeletedRows": len(both[1] & before)})
+        found = conflicts.commit(DeltaTable.open(self.table.location), snapshot, late, Blind())
+        assert isinstance(found, Settled)
+        assert found.metrics["numDeletedRows"] == len(both[1] & self.live)
+        self.live -= both[1]
 
 
 @given(steps=steps, properties=options)

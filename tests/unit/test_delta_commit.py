@@ -36,7 +36,7 @@ from delvec.delta.commit_file import parse_actions, verify_commit
 from delvec.delta.table import DeltaTable
 from delvec.errors import CorruptVectorError, InvalidOperationError, UnsupportedFeatureError
 from delvec.plan import Base
-from delvec.row_delta import VECTORS_SCHEMA, Conflict, Read, RowDelta, Txn
+from delvec.row_delta import VECTORS_SCHEMA, Lost, Read, RowDelta, Txn
 from delvec.schema import Field, Primitive, Struct
 from rows import multiset, read_rows
 
@@ -98,7 +98,7 @@ def test_rows_in_the_first_version() -> None:
     delta = RowDelta(Base(draft.version), "CREATE TABLE AS SELECT", {}, Read(blind=True), added=files)
     assert committed(table.commit(draft, delta)).version == 0
     assert table.snapshot().plan().files.column("record_count").to_pylist() == [3]
-    assert isinstance(table.commit(draft, delta), Conflict)
+    assert isinstance(table.commit(draft, delta), Lost)
 
 
 def test_a_table_that_is_there_is_refused() -> None:

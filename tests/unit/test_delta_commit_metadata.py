@@ -13,6 +13,7 @@ from delta_writer import (
     LONG,
     NUMBERS,
     STRING,
+    Blind,
     added,
     append,
     bodies,
@@ -24,12 +25,14 @@ from delta_writer import (
     read_by_delta_rs,
     read_by_duckdb,
 )
+from delvec import conflicts
+from delvec.conflicts import Again, Settled
 from delvec.delta.features import Protocol
 from delvec.delta.table import DeltaTable
 from delvec.delta.upgrade import INITIAL, upgraded
 from delvec.errors import DelvecError, FormatError, InvalidOperationError, UnsupportedFeatureError
 from delvec.plan import Base
-from delvec.row_delta import Conflict, Constraint, MetadataChange, Outcome, Read, RowDelta
+from delvec.row_delta import Constraint, MetadataChange, Outcome, Read, RowDelta, Verb
 from delvec.schema import Array, Decimal, Field, Map, Primitive, Schema, Struct
 from delvec.storage import open_storage
 from rows import multiset, read_rows
@@ -612,11 +615,13 @@ def test_an_upgrade_that_lost_a_race_is_made_anew() -> None:
     old = table.snapshot()
     committed(append(table, numbers(0, 4)))
     change = MetadataChange(properties={"delta.enableInCommitTimestamps": "true"})
-    outcome = table.commit(old, RowDelta(Base(0), "SET TBLPROPERTIES", {}, Read(blind=True), metadata=change))
-    assert committed(outcome).version == 2
+    delta = RowDelta(Base(0), "SET TBLPROPERTIES", {}, Read(blind=True), Verb.ALTER, metadata=change)
+    found = conflicts.commit(table, old, delta, Blind())
+    assert isinstance(found, Settled)
+    assert found.version == 2
     assert table.snapshot().properties["delta.inCommitTimestampEnablementVersion"] == "2"
-    second = table.commit(old, RowDelta(Base(0), "SET TBLPROPERTIES", {}, Read(blind=True), metadata=change))
-    assert isinstance(second, Conflict)
+    again = conflicts.commit(table, old, delta, Blind())
+    assert again == Again(2, "SET TBLPROPERTIES", "it changed the protocol")
 
 
 def test_readers_know_a_table_with_everything_on(tmp_path: Any) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pytest
 
 from delta_writer import (
     NUMBERS,
+    Blind,
     actions,
     append,
     append_delta,
@@ -22,11 +24,15 @@ from delta_writer import (
     numbers,
     positions_of,
 )
+from delvec import conflicts
+from delvec.conflicts import Settled
+from delvec.conflicts.loop import TRIES
+from delvec.deletes.loader import load_vectors
+from delvec.delta.snapshot import Snapshot
 from delvec.delta.table import DeltaTable
-from delvec.errors import StorageError
+from delvec.errors import CommitConflictError, FormatError, StorageError
 from delvec.plan import Base
-from delvec.row_delta import Conflict, MetadataChange, Read, RowDelta, Txn, Unknown
-from delvec.schema import Field, Primitive, Struct
+from delvec.row_delta import Lost, MetadataChange, Read, RowDelta, Txn, Unknown, Verb, Won
 from delvec.storage import Storage
 
 
@@ -40,118 +46,152 @@ def vector_files(table: DeltaTable) -> int:
     return sum(entry.path.endswith(".bin") for entry in table.storage.list())
 
 
-def test_deletes_on_different_files_both_commit() -> None:
-    table = table_of((0, 10), (10, 20))
-    old = table.snapshot()
-    committed(table.commit(old, delete_delta(old, positions_of(old, [3]))))
-    mine = delete_delta(old, positions_of(old, [13]), read=Read("id = 13", files=pa.array([1], pa.int64())))
-    assert committed(DeltaTable.open(table.location).commit(old, mine)).version == 3
-    assert bodies(table.storage, 3, "commitInfo")[0]["readVersion"] == 1
-    assert table.snapshot().plan().deletes.num_rows == 2
+def settled(table: DeltaTable, old: Snapshot, delta: RowDelta) -> Settled:
+    found = conflicts.commit(table, old, delta, Blind(), pause=lambda _: None)
+    assert isinstance(found, Settled), found
+    return found
 
 
-def test_deletes_on_one_file_conflict() -> None:
-    """Else one file would have two live vectors."""
+def test_one_version_has_one_winner() -> None:
     table = table_of((0, 10))
     old = table.snapshot()
     committed(table.commit(old, delete_delta(old, {0: [3]})))
-    outcome = table.commit(old, delete_delta(old, {0: [4]}))
-    assert isinstance(outcome, Conflict)
-    assert (outcome.version, outcome.operation) == (2, "DELETE")
-    assert "changes too" in outcome.reason
-    assert table.snapshot().version == 2
+    lost = table.commit(old, delete_delta(old, {0: [4]}))
+    assert isinstance(lost, Lost)
+    assert lost.version == 2
     assert len(table.snapshot().adds) == 1
     assert vector_files(table) == 1, "the loser's vectors are orphans"
 
 
-def test_a_file_that_was_only_read_and_is_gone_conflicts() -> None:
-    table = table_of((0, 10), (10, 20))
-    old = table.snapshot()
-    committed(table.commit(old, RowDelta(Base(1), "DELETE", {}, Read(), removed=pa.array([1], pa.int64()))))
-    mine = delete_delta(old, {0: [1]}, read=Read("id > 0", files=pa.array([0, 1], pa.int64())))
-    outcome = table.commit(old, mine)
-    assert isinstance(outcome, Conflict)
-    assert outcome.reason.endswith("which this operation read")
-
-
-@pytest.mark.parametrize(
-    ("condition", "conflicts"),
-    [("id = 3", False), ("id > 40", True), ("id % 2 = 1", True), ("t.id = s.id", True), (None, True)],
-)
-def test_rows_that_came_meanwhile(condition: str | None, *, conflicts: bool) -> None:
-    """By statistics where they decide, else they are taken to match."""
+def test_what_was_found_out_of_new_files_is_not_asked_again() -> None:
     table = table_of((0, 10))
     old = table.snapshot()
-    committed(append(table, numbers(40, 50)))
-    mine = delete_delta(old, {0: [3]}, read=Read(condition, files=pa.array([0], pa.int64())))
-    outcome = table.commit(old, mine)
-    assert isinstance(outcome, Conflict) == conflicts
-    if conflicts:
-        assert "it added rows" in outcome.reason
-
-
-def test_moments_depend_on_a_time_zone_that_nobody_tells() -> None:
-    schema = Struct((Field("id", Primitive("long")), Field("at", Primitive("timestamp"))))
-    table = DeltaTable.create(memory_location(), schema)
-
-    def day(number: int) -> pa.Table:
-        at = pa.array([dt.datetime(2025, 1, number, tzinfo=dt.UTC)], pa.timestamp("us", tz="UTC"))
-        return pa.table({"id": pa.array([number], pa.int64()), "at": at})
-
-    committed(append(table, day(1), day(2)))
-    old = table.snapshot()
-    committed(append(table, day(20)))
-    mine = delete_delta(old, {0: [0]}, read=Read("at < timestamp '2025-01-03 00:00:00'"))
-    assert isinstance(table.commit(old, mine), Conflict)
-
-
-def test_an_append_stands_on_top_of_anything_but_metadata() -> None:
-    table = table_of((0, 10))
-    old = table.snapshot()
-    committed(delete(table, {0: [3]}))
-    committed(append(table, numbers(20, 30)))
-    assert committed(table.commit(old, append_delta(old, numbers(30, 40)))).version == 4
-    change = MetadataChange(properties={"owner": "me"})
+    committed(append(table, numbers(10, 20)))
+    lost = table.commit(old, append_delta(old, numbers(20, 25)))
+    assert isinstance(lost, Lost)
+    assert lost.delta.added.column("record_count").to_pylist() == [5]
+    (place,) = lost.delta.added.column("location").to_pylist()
+    table.storage.delete([place])  # who reads it again fails
     newest = table.snapshot()
-    properties = RowDelta(Base(4), "SET TBLPROPERTIES", {}, Read(blind=True), metadata=change)
-    committed(table.commit(newest, properties))
-    outcome = table.commit(newest, append_delta(newest, numbers(40, 50)))
-    assert isinstance(outcome, Conflict)
-    assert "columns or properties" in outcome.reason
-    upgrade = MetadataChange(properties={"delta.enableChangeDataFeed": "true"})
-    newest = table.snapshot()
-    committed(table.commit(newest, RowDelta(Base(5), "SET TBLPROPERTIES", {}, Read(), metadata=upgrade)))
-    outcome = table.commit(newest, append_delta(newest, numbers(40, 50)))
-    assert isinstance(outcome, Conflict)
-    assert "protocol" in outcome.reason
+    committed(table.commit(newest, replace(lost.delta, base=Base(newest.version))))
+    assert bodies(table.storage, 3, "add")[0]["stats"].startswith('{"numRecords":5')
 
 
-def test_a_compaction_of_a_touched_file_conflicts_and_of_others_does_not() -> None:
+def test_deletes_on_different_files_both_commit() -> None:
     table = table_of((0, 10), (10, 20))
     old = table.snapshot()
-    again = append_delta(old, numbers(10, 20))
-    compaction = RowDelta(
-        Base(1),
+    committed(table.commit(old, delete_delta(old, positions_of(old, [3]))))
+    mine = delete_delta(old, positions_of(old, [13]))
+    assert settled(DeltaTable.open(table.location), old, mine).version == 3
+    assert bodies(table.storage, 3, "commitInfo")[0]["readVersion"] == 2
+    assert table.snapshot().plan().deletes.num_rows == 2
+
+
+def test_deletes_on_one_file_are_united() -> None:
+    table = table_of((0, 10))
+    old = table.snapshot()
+    committed(table.commit(old, delete_delta(old, {0: [3]})))
+    assert settled(table, old, delete_delta(old, {0: [4]})).united == 1
+    snapshot = table.snapshot()
+    (vector,) = load_vectors(table.storage, snapshot.plan().deletes).values()
+    assert list(vector) == [3, 4]
+    (removed,) = bodies(table.storage, 3, "remove")
+    (before,) = bodies(table.storage, 2, "add")
+    assert removed["deletionVector"] == before["deletionVector"], "a remove carries the winner's vector"
+
+
+def won(table: DeltaTable, since: int = 1) -> Won:
+    (found,) = table.won(table.snapshot(since), table.snapshot())
+    return found
+
+
+def test_an_append_as_a_winner() -> None:
+    table = table_of((0, 10))
+    committed(append(table, numbers(10, 20), txn=Txn("stream", 1)))
+    found = won(table)
+    assert (found.verb, found.blind, found.changed) == (Verb.APPEND, True, None)
+    assert found.app_ids == {"stream"}
+    assert found.added.to_pylist() == table.snapshot().adds.column("path").to_pylist()[1:]
+    assert not len(found.removed)
+    assert not len(found.vectors)
+
+
+def test_a_delete_as_a_winner() -> None:
+    table = table_of((0, 10), (10, 20))
+    paths = table.snapshot().adds.column("path").to_pylist()
+    mine = delete_delta(table.snapshot(), {0: [3]}, removed=pa.array([1], pa.int64()))
+    committed(table.commit(table.snapshot(), mine))
+    found = won(table)
+    assert (found.verb, found.blind) == (Verb.DELETE, False)
+    assert (found.vectors.to_pylist(), found.removed.to_pylist()) == ([paths[0]], [paths[1]])
+    assert not len(found.added)
+    assert not len(found.rearranged)
+
+
+def test_rows_that_came_back_are_new_rows() -> None:
+    """A RESTORE gives a file its older, smaller vector."""
+    table = table_of((0, 10))
+    committed(delete(table, {0: [1, 2]}))
+    add, info = bodies(table.storage, 2, "add")[0], bodies(table.storage, 2, "commitInfo")[0]
+    smaller = bodies(table.storage, 1, "add")[0]
+    gone = {"path": add["path"], "dataChange": True, "deletionVector": add["deletionVector"]}
+    lines = [{"commitInfo": info | {"operation": "RESTORE"}}, {"remove": gone}, {"add": smaller}]
+    data = b"\n".join(orjson.dumps(line) for line in lines)
+    assert table.storage.put_if_absent("_delta_log/00000000000000000003.json", data)
+    found = won(table, 2)
+    assert (found.operation, found.added.to_pylist()) == ("RESTORE", [add["path"]])
+    assert not len(found.vectors)
+
+
+def compaction(old: Snapshot) -> RowDelta:
+    return RowDelta(
+        Base(old.version),
         "OPTIMIZE",
         {},
         Read("id > 9"),
-        added=again.added,
+        Verb.COMPACT,
+        added=append_delta(old, numbers(10, 20)).added,
         removed=pa.array([1], pa.int64()),
         data_change=False,
     )
-    committed(table.commit(old, compaction))
-    assert isinstance(table.commit(old, delete_delta(old, {1: [1]}, read=Read("id = 11"))), Conflict)
-    committed(table.commit(old, delete_delta(old, {0: [1]}, read=Read("id = 1"))))
 
 
-def test_the_same_application_conflicts() -> None:
+def test_a_compaction_as_a_winner() -> None:
+    table = table_of((0, 10), (10, 20))
+    old = table.snapshot()
+    committed(table.commit(old, compaction(old)))
+    found = won(table)
+    assert found.verb == Verb.COMPACT
+    assert found.rearranged.to_pylist() == found.removed.to_pylist() == [old.adds.column("path")[1].as_py()]
+    assert not len(found.added)
+
+
+@pytest.mark.parametrize(
+    ("properties", "changed"),
+    [({"owner": "me"}, "the table's columns or properties"), ({"delta.appendOnly": "true"}, "the protocol")],
+)
+def test_a_change_of_metadata_as_a_winner(properties: dict[str, str], changed: str) -> None:
+    table = table_of((0, 10))
+    change = MetadataChange(properties=properties)
+    delta = RowDelta(Base(1), "SET TBLPROPERTIES", {}, Read(blind=True), Verb.ALTER, metadata=change)
+    committed(table.commit(table.snapshot(), delta))
+    assert (won(table).verb, won(table).changed) == (Verb.ALTER, changed)
+
+
+def test_a_winner_that_the_log_no_longer_has() -> None:
     table = table_of((0, 10))
     old = table.snapshot()
-    committed(append(table, numbers(10, 11), txn=Txn("stream", 1)))
-    outcome = table.commit(old, append_delta(old, numbers(10, 11), txn=Txn("stream", 1)))
-    assert isinstance(outcome, Conflict)
-    assert "same application 'stream'" in outcome.reason
-    committed(table.commit(old, append_delta(old, numbers(10, 11), txn=Txn("other", 1))))
+    committed(append(table, numbers(10, 20)))
+    newest = table.snapshot()
+    table.storage.delete(["_delta_log/00000000000000000002.json"])
+    (found,) = table.won(old, newest)
+    assert (found.verb, found.changed) == (Verb.ALTER, "what is no longer in the log")
+
+
+def test_a_version_that_is_there_and_not_listed() -> None:
+    table = table_of((0, 10))
+    with pytest.raises(FormatError, match="version 2 is there and not listed"):
+        table.won(table.snapshot(), table.snapshot())
 
 
 class Failing(Storage):
@@ -234,7 +274,8 @@ def test_a_store_that_does_not_answer_any_more() -> None:
 def test_a_race_lost_between_reading_and_writing() -> None:
     table, storage = failing_table()
     storage.behaviour = another_first
-    assert committed(append(table, numbers(0, 3))).version == 2
+    old = table.snapshot()
+    assert settled(table, old, append_delta(old, numbers(0, 3))).version == 2
     assert len(actions(storage, 2)) == 2
 
 
@@ -247,5 +288,18 @@ def test_races_without_end() -> None:
         return False
 
     storage.behaviour = always_first
-    outcome = append(table, numbers(0, 3))
-    assert outcome == Conflict(20, "WRITE", "others came first 20 times in a row")
+    old = table.snapshot()
+    with pytest.raises(CommitConflictError, match=f"others came first {TRIES} times in a row"):
+        settled(table, old, append_delta(old, numbers(0, 3)))
+
+
+def test_an_outcome_that_nobody_knows_is_never_tried_again() -> None:
+    table, storage = failing_table()
+    old = table.snapshot()
+    delta = append_delta(old, numbers(0, 3))
+    storage.behaviour = failed_and_dead
+    with pytest.raises(StorageError, match=r"whether version 1 was committed is not known: .*timeout"):
+        settled(table, old, delta)
+    storage.unreadable = False
+    storage.behaviour = None
+    assert table.snapshot().version == 1, "it was, once"

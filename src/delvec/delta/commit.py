@@ -4,7 +4,7 @@
         commitInfo, protocol, metaData, txn, domainMetadata, remove, add, cdc
 
 Vector files are written before, so that nothing half-written is ever visible. Of any number of writers of one
-version, one wins; the others look at what won, and commit on top of it or report the conflict.
+version, one wins; what the others do then is decided in `delvec.conflicts`.
 """
 
 from __future__ import annotations
@@ -21,28 +21,24 @@ from delvec.delta.actions import SetTransaction
 from delvec.delta.commit_file import parse_commit_info
 from delvec.delta.commit_info import commit_info
 from delvec.delta.commit_times import next_timestamp, with_enablement
-from delvec.delta.file_changes import FileChanges, file_changes
+from delvec.delta.file_changes import FileChanges, file_changes, measured
 from delvec.delta.log import LOG
 from delvec.delta.metadata_change import DRAFT_VERSION, TableState, state_after
 from delvec.delta.render import Body
 from delvec.delta.rules import write_rules
-from delvec.delta.winners import Footprint, conflict, footprint, read_winner
 from delvec.delta.writable import verify_writable
 from delvec.errors import (
     DelvecError,
-    FormatError,
     InvalidOperationError,
     ObjectNotFoundError,
     StorageError,
     UnsupportedFeatureError,
 )
-from delvec.row_delta import Committed, Conflict, Outcome, RowDelta, Unknown
+from delvec.row_delta import Committed, Lost, Outcome, RowDelta, Unknown
 from delvec.storage import Storage
 
 if TYPE_CHECKING:
     from delvec.delta.snapshot import Snapshot
-
-TRIES = 20
 
 Clock = Callable[[], int]
 
@@ -53,7 +49,7 @@ def now_ms() -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Delta:
-    """A delta on its way into the log: what stays the same from try to try."""
+    """A delta on its way into the log."""
 
     delta: RowDelta
     base: Snapshot
@@ -61,35 +57,32 @@ class _Delta:
     txn_id: str
 
 
-def commit(
-    storage: Storage,
-    base: Snapshot,
-    delta: RowDelta,
-    *,
-    newest: Callable[[], Snapshot],
-    clock: Clock = now_ms,
-) -> Outcome:
-    """Put ``delta`` on top of ``base``, or on top of what came after it where that does not matter.
+def commit(storage: Storage, base: Snapshot, delta: RowDelta, *, clock: Clock = now_ms) -> Outcome:
+    """Put ``delta`` on top of ``base``, unless another commit is there.
 
-    ``newest`` reads the newest version. A store that fails, and of which it is known that nothing was
-    committed, is raised (StorageError).
+    A store that fails, and of which it is known that nothing was committed, is raised (StorageError).
     """
     _verify_delta(base, delta)
     state = state_after(base, delta.metadata)
     _verify_allowed(base, delta)
+    delta = measured(storage, base, delta, state)
     files = file_changes(storage, base, delta, state, now_ms=clock())
     ours = _Delta(delta, base, files, str(uuid.uuid4()))
+    version = base.version + 1
     try:
-        outcome = _tries(storage, ours, newest, clock)
+        written = _put(storage, version, _lines(storage, ours, clock()), ours.txn_id)
     except _PutFailedError as failed:
         # The request may still be on its way: what it refers to must stay.
         raise failed.error from failed.error.__cause__
     except DelvecError:
         _discard(storage, files)
         raise
-    if isinstance(outcome, Conflict):
-        _discard(storage, files)
-    return outcome
+    if isinstance(written, Unknown):
+        return written
+    if written:
+        return Committed(version, files.metrics)
+    _discard(storage, files)
+    return Lost(version, delta)
 
 
 def _verify_delta(base: Snapshot, delta: RowDelta) -> None:
@@ -121,45 +114,6 @@ def _verify_allowed(base: Snapshot, delta: RowDelta) -> None:
         )
 
 
-def _tries(storage: Storage, ours: _Delta, newest: Callable[[], Snapshot], clock: Clock) -> Outcome:
-    current, mine = ours.base, footprint(ours.base, ours.delta)
-    lost: Conflict | None = None
-    for _ in range(TRIES):
-        version = current.version + 1
-        data = _lines(storage, ours, current, clock())
-        written = _put(storage, version, data, ours.txn_id)
-        if isinstance(written, Unknown):
-            return written
-        if written:
-            return Committed(version, ours.files.metrics)
-        if ours.base.version == DRAFT_VERSION:
-            return Conflict(version, "CREATE TABLE", "another table was created there")
-        current, lost = _rebased(storage, mine, current, newest)
-        if lost.reason:
-            return lost
-    assert lost is not None
-    return Conflict(lost.version, lost.operation, f"others came first {TRIES} times in a row")
-
-
-def _rebased(
-    storage: Storage, mine: Footprint, current: Snapshot, newest: Callable[[], Snapshot]
-) -> tuple[Snapshot, Conflict]:
-    """The newest version, and the first of those up to it that stands in the way, else the last one."""
-    latest = newest()
-    if latest.version <= current.version:
-        raise FormatError(
-            f"version {current.version + 1} is there and not listed, expected it in the listing: "
-            f"{current.location}"
-        )
-    for version in range(current.version + 1, latest.version + 1):
-        winner = read_winner(storage, version)
-        reason = conflict(mine, winner)
-        found = Conflict(version, winner.operation, reason or "")
-        if reason:
-            break
-    return latest, found
-
-
 class _PutFailedError(Exception):
     """The store failed, and the log does not show the commit."""
 
@@ -188,9 +142,10 @@ def _put(storage: Storage, version: int, data: bytes, txn_id: str) -> bool | Unk
     return found.get("txnId") == txn_id
 
 
-def _lines(storage: Storage, ours: _Delta, current: Snapshot, now: int) -> bytes:
-    """The commit as the version after ``current``: ids of rows and times are given out for it."""
-    delta, files, version = ours.delta, ours.files, current.version + 1
+def _lines(storage: Storage, ours: _Delta, now: int) -> bytes:
+    """The commit as the version after its base: ids of rows and times are given out for it."""
+    delta, files, current = ours.delta, ours.files, ours.base
+    version = current.version + 1
     state = state_after(current, delta.metadata)
     timestamp = next_timestamp(storage, current, state, now)
     state = with_enablement(current, state, version, timestamp)

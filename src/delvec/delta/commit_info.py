@@ -11,13 +11,17 @@ from delvec.delta import properties
 from delvec.delta.features import ROW_TRACKING
 from delvec.delta.metadata_change import DRAFT_VERSION, TableState
 from delvec.delta.render import Body
-from delvec.row_delta import RowDelta
+from delvec.row_delta import Isolation, RowDelta
 from delvec.version import __version__
 
 if TYPE_CHECKING:
     from delvec.delta.snapshot import Snapshot
 
-ISOLATION_LEVEL = "Serializable"
+_ISOLATION_LEVELS = {
+    Isolation.SERIALIZABLE: "Serializable",
+    Isolation.WRITE_SERIALIZABLE: "WriteSerializable",
+    Isolation.SNAPSHOT: "SnapshotIsolation",
+}
 LINEAGE_KEPT = "delta.rowTracking.preserved"
 
 # Their conditions are recorded as lists.
@@ -43,7 +47,7 @@ def commit_info(
     if current.version != DRAFT_VERSION:
         body["readVersion"] = delta.base.version
     body |= {
-        "isolationLevel": ISOLATION_LEVEL,
+        "isolationLevel": _ISOLATION_LEVELS[delta.read.isolation],
         "isBlindAppend": delta.read.blind and not len(delta.removed) and not len(delta.vectors),
         "operationMetrics": {name: str(value) for name, value in {**metrics, **delta.metrics}.items()},
         "engineInfo": f"delvec/{__version__}",

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from delvec import blob, location
@@ -48,13 +47,25 @@ class FileChanges:
     stored: Sequence[str]
 
 
+def measured(storage: Storage, snapshot: Snapshot, delta: RowDelta, state: TableState) -> RowDelta:
+    """The delta with the statistics of its new files, read where it does not have them yet."""
+    if not len(delta.added) or not delta.added.column("stats").null_count:
+        return delta
+    rules = _rules(snapshot, state, _schema(snapshot, state))
+    found = written_stats(storage, delta.added.column("location").to_pylist(), rules)
+    files = delta.added
+    for name in found.column_names:
+        files = files.set_column(files.column_names.index(name), name, found.column(name))
+    return replace(delta, added=files)
+
+
 def file_changes(
     storage: Storage, snapshot: Snapshot, delta: RowDelta, state: TableState, *, now_ms: int
 ) -> FileChanges:
-    """The delta's file actions; new vectors are written by this, and nothing else is."""
+    """The actions of a delta that is `measured`; new vectors are written by this, and nothing else is."""
     schema = _schema(snapshot, state)
     removed_rows = _live(snapshot, delta.removed)
-    added, counts = _added(storage, snapshot, delta, state, schema)
+    added, counts = _added(storage, snapshot, delta, schema)
     change_files = _change_files(storage, snapshot, delta, schema)
     touched = _touched(storage, snapshot, delta)
     descriptors, stored = _descriptors(storage, snapshot, touched)
@@ -116,7 +127,7 @@ def _live(snapshot: Snapshot, file_ids: pa.Array | pa.ChunkedArray) -> list[dict
 
 
 def _added(
-    storage: Storage, snapshot: Snapshot, delta: RowDelta, state: TableState, schema: Schema
+    storage: Storage, snapshot: Snapshot, delta: RowDelta, schema: Schema
 ) -> tuple[list[Body], list[int]]:
     files = delta.added.to_pylist()
     if not files:
@@ -124,8 +135,6 @@ def _added(
     paths = [_relative(storage, file["location"]) for file in files]
     _verify_once(paths)
     partitions = _partitions(snapshot, files, schema)
-    rules = _rules(snapshot, state, schema)
-    stats = written_stats(storage, [file["location"] for file in files], rules)
     bodies = [
         {
             "path": path,
@@ -133,13 +142,11 @@ def _added(
             "size": file["size"],
             "modificationTime": file["modified_ms"],
             "dataChange": delta.data_change,
-            "stats": text,
+            "stats": file["stats"],
         }
-        for path, partition, file, text in zip(
-            paths, partitions, files, stats.column("stats").to_pylist(), strict=True
-        )
+        for path, partition, file in zip(paths, partitions, files, strict=True)
     ]
-    return bodies, stats.column("record_count").to_pylist()
+    return bodies, [file["record_count"] for file in files]
 
 
 def _rules(snapshot: Snapshot, state: TableState, schema: Schema) -> StatsRules:
@@ -291,10 +298,3 @@ def _readded(delta: RowDelta, kept: Sequence[_Touched], descriptors: Sequence[Bo
         add_body(file.row) | {"dataChange": delta.data_change, "stats": text, "deletionVector": descriptor}
         for file, text, descriptor in zip(kept, stats.to_pylist(), descriptors, strict=True)
     ]
-
-
-def paths_of(snapshot: Snapshot, file_ids: pa.Array | pa.ChunkedArray) -> frozenset[str]:
-    """The recorded paths of files by their ids."""
-    if not len(file_ids):
-        return frozenset()
-    return frozenset(pc.take(snapshot.adds.column("path"), file_ids).to_pylist())

@@ -30,17 +30,22 @@ if TYPE_CHECKING:
 SPEC_ID = 0  # a Delta table has one partitioning for all its life
 
 
-def plan(snapshot: Snapshot, condition: Condition | None, facts: SnapshotFacts) -> ScanPlan:
-    """The files of ``snapshot`` that may hold a matching row."""
+def plan(
+    snapshot: Snapshot, condition: Condition | None, facts: SnapshotFacts, *, among: Rows | None = None
+) -> ScanPlan:
+    """The files of ``snapshot``, or of those ``among`` them, that may hold a matching row."""
     chosen: SelectableFacts = facts
-    if condition is None:
-        rows = np.arange(facts.count)
-        adds, only = snapshot.adds, np.zeros(facts.count, dtype=bool)
-    else:
-        facts.prepare(condition.columns)
-        matches = condition.match(facts)
-        rows = np.flatnonzero(matches.may)
-        adds, chosen, only = rows_of(snapshot.adds, rows), facts.at(rows), matches.only[rows]
+    rows, adds = np.arange(facts.count), snapshot.adds
+    if among is not None:
+        rows, adds, chosen = among, rows_of(adds, among), facts.at(among)
+    looked_at = len(rows)
+    only = np.zeros(looked_at, dtype=bool)
+    if condition is not None:
+        if among is None:  # what is parsed of all files is kept for the next plan
+            facts.prepare(condition.columns)
+        matches = condition.match(chosen)
+        may = np.flatnonzero(matches.may)
+        rows, adds, chosen, only = rows[may], rows_of(adds, may), chosen.at(may), matches.only[may]
     locations = location.resolve_many(snapshot.location, adds.column("path"))
     vector, deletes = deletes_of(snapshot.location, adds, locations)
     return ScanPlan(
@@ -57,7 +62,7 @@ def plan(snapshot: Snapshot, condition: Condition | None, facts: SnapshotFacts) 
         deletes=deletes,
         delete_groups=(),
         carry=adds,
-        skipped=facts.count - len(rows),
+        skipped=looked_at - len(rows),
     )
 
 

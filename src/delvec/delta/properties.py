@@ -1,8 +1,8 @@
 """Table properties: the names that start with ``delta.``, what they may be set to, and how they are read.
 
-Names of users' own are anything else, but for ``delvec.rewriteDeletedShare``, which delvec alone heeds. A
-``delta.`` name that is not listed here is refused: another engine may give it a meaning that delvec would not
-keep to.
+Names of users' own are anything else, but for ``delvec.rewriteDeletedShare`` and the isolation levels of
+verbs, which delvec alone heeds. A ``delta.`` name that is not listed here is refused: another engine may give
+it a meaning that delvec would not keep to.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from delvec.delta.features import Protocol
 from delvec.errors import FormatError, InvalidOperationError, UnsupportedFeatureError
+from delvec.row_delta import Isolation, Verb
 
 PREFIX = "delta."
 CONSTRAINT_PREFIX = "delta.constraints."
@@ -39,6 +40,9 @@ TARGET_FILE_SIZE = "delta.targetFileSize"
 RANDOM_PREFIXES = "delta.randomizeFilePrefixes"
 RANDOM_PREFIX_LENGTH = "delta.randomPrefixLength"
 REWRITE_SHARE = "delvec.rewriteDeletedShare"
+ISOLATION_LEVEL = "delta.isolationLevel"
+VERB_ISOLATION = {verb: f"write.{verb}.isolation-level" for verb in (Verb.DELETE, Verb.UPDATE, Verb.MERGE)}
+"""Iceberg's names: Delta has one level for all verbs, and allows no other than Serializable."""
 
 DEFAULT_CHECKPOINT_INTERVAL = 10
 
@@ -83,6 +87,7 @@ _COUNT = (_is_count, "a number above 0")
 _DURATION = (_is_interval, "an interval such as 'interval 7 days'")
 _BYTES = (_is_size, "a size such as 128mb")
 _PART = (_is_share, "a number above 0 and below 1, such as 0.8")
+_LEVELS = "serializable or snapshot"
 _COLUMN_COUNT = (_is_column_count, "a number of columns, or -1 for all")
 
 SETTABLE: Mapping[str, tuple[Check, str]] = MappingProxyType(
@@ -109,7 +114,9 @@ SETTABLE: Mapping[str, tuple[Check, str]] = MappingProxyType(
         ENABLE_MATERIALIZED_PARTITIONS: _FLAG,
         ENABLE_ROW_TRACKING: _FLAG,
         ENABLE_TYPE_WIDENING: _FLAG,
-        "delta.isolationLevel": (_one_of("Serializable"), "Serializable"),
+        # Other engines refuse a table with another level; what they have set is heeded all the same.
+        ISOLATION_LEVEL: (_one_of("Serializable"), "Serializable"),
+        **dict.fromkeys(VERB_ISOLATION.values(), (_one_of("serializable", "snapshot"), _LEVELS)),
         "delta.logRetentionDuration": _DURATION,
         RANDOM_PREFIXES: _FLAG,
         RANDOM_PREFIX_LENGTH: _COUNT,
@@ -172,6 +179,18 @@ def size(properties: Mapping[str, str], name: str, default: int) -> int:
     if found is None:
         raise FormatError(f"property {name} is {text!r}, expected a size such as 128mb")
     return max(1, int(found[1]) << _SIZE_UNITS[found[2].lower()])
+
+
+def isolation(properties: Mapping[str, str], verb: Verb) -> Isolation:
+    """What a verb of this table may miss of other writers."""
+    name = VERB_ISOLATION.get(verb)
+    level = properties.get(name) if name is not None else None
+    if level is not None:
+        if level.lower() not in ("serializable", "snapshot"):
+            raise FormatError(f"property {name} is {level!r}, expected {_LEVELS}")
+        return Isolation(level.lower())
+    snapshot = properties.get(ISOLATION_LEVEL, "").lower() == "snapshotisolation"
+    return Isolation.SNAPSHOT if snapshot else Isolation.SERIALIZABLE
 
 
 def share(properties: Mapping[str, str], name: str) -> float | None:

@@ -7,22 +7,25 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from delvec import predicate
+from delvec.chunked import Rows
 from delvec.delta import planning
 from delvec.delta.actions import DomainMetadata, Metadata
 from delvec.delta.facts import SnapshotFacts
 from delvec.delta.features import COLUMN_MAPPING, DELETION_VECTORS, Protocol, verify_readable
 from delvec.delta.load import LogState, tombstones
 from delvec.delta.metadata_change import state_after
-from delvec.delta.properties import MAPPING_MODE
+from delvec.delta.properties import MAPPING_MODE, isolation
 from delvec.delta.rules import write_rules
 from delvec.delta.schema import MAPPING_ID, MAPPING_NAME, MAPPING_NONE, parse_schema
 from delvec.delta.writable import verify_writable
 from delvec.errors import CorruptVectorError, FormatError, UnsupportedFeatureError
 from delvec.plan import ScanPlan
-from delvec.row_delta import MetadataChange, WriteRules
+from delvec.row_delta import Isolation, MetadataChange, Verb, WriteRules
 from delvec.schema import Schema
 from delvec.storage import Storage
 
@@ -156,8 +159,12 @@ class Snapshot:
         case_sensitive: bool = False,
         time_zone: str = "UTC",
         ansi: bool = True,
+        among: pa.Array | None = None,
     ) -> ScanPlan:
-        """The files that may hold a row for which ``where`` is true; all of them without it."""
+        """The files that may hold a row for which ``where`` is true; all of them without it.
+
+        ``among``: only of these, by their recorded paths. Those that are not live are left out.
+        """
         condition = (
             None
             if where is None
@@ -165,7 +172,22 @@ class Snapshot:
                 where, self.schema, case_sensitive=case_sensitive, time_zone=time_zone, ansi=ansi
             )
         )
-        return planning.plan(self, condition, self.facts(time_zone=time_zone))
+        rows = None if among is None else self._rows_of(among)
+        facts = self.facts(time_zone=time_zone)
+        return planning.plan(self, condition, facts, among=rows)
+
+    def names(self, file_ids: pa.Array) -> pa.Array:
+        """The recorded paths of files by their ids."""
+        found = self.adds.column("path").take(file_ids)
+        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+    def isolation(self, verb: Verb) -> Isolation:
+        """What the table's properties ask of writers."""
+        return isolation(self.properties, verb)
+
+    def _rows_of(self, paths: pa.Array) -> Rows:
+        live = pc.is_in(self.adds.column("path"), value_set=paths)
+        return np.flatnonzero(live.to_numpy())
 
     def _verify_vectors_allowed(self) -> None:
         # Without the feature other readers ignore the vector, and which rows are live is undecided.

@@ -15,11 +15,12 @@ from delvec.delta.load import extend, load
 from delvec.delta.log import Listing, Segment, list_from_hint, list_log, segment, tail
 from delvec.delta.properties import CHECKPOINT_INTERVAL, DEFAULT_CHECKPOINT_INTERVAL, count
 from delvec.delta.snapshot import Snapshot
+from delvec.delta.winners import read_winner
 from delvec.errors import CommitConflictError, FormatError, InvalidOperationError, StorageError
 from delvec.plan import Base
-from delvec.row_delta import Committed, Conflict, Outcome, Read, RowDelta, Unknown
+from delvec.row_delta import Committed, Lost, Outcome, Read, RowDelta, Unknown, Verb, Won
 from delvec.schema import Schema
-from delvec.storage import Entry, Storage, open_storage
+from delvec.storage import Entry, Storage, in_parallel, open_storage
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -55,10 +56,10 @@ class DeltaTable:
         """
         table = cls.open(location, options)
         draft = table.draft(schema, partition_by=partition_by, properties=properties)
-        delta = RowDelta(Base(draft.version), "CREATE TABLE", {}, Read(blind=True))
+        delta = RowDelta(Base(draft.version), "CREATE TABLE", {}, Read(blind=True), Verb.ALTER)
         match table.commit(draft, delta):
-            case Conflict(reason=reason):
-                raise CommitConflictError(f"table cannot be created: {reason}: {table.location}")
+            case Lost():
+                raise CommitConflictError(f"another table was created there: {table.location}")
             case Unknown(reason=reason):
                 raise StorageError(
                     f"it is not known whether the table was created: {reason}", path=table.location
@@ -112,11 +113,21 @@ class DeltaTable:
         return list_commits(self._commit_times(), limit=limit)
 
     def commit(self, snapshot: Snapshot, delta: RowDelta) -> Outcome:
-        """Put ``delta``, made from ``snapshot``, on top of it or of what came after, where that is right."""
-        outcome = commit.commit(self.storage, snapshot, delta, newest=self._newest)
+        """Put ``delta``, made from ``snapshot``, on top of it, unless another commit is there already."""
+        outcome = commit.commit(self.storage, snapshot, delta)
         if isinstance(outcome, Committed):
             self._checkpoint(outcome.version, snapshot.properties)
         return outcome
+
+    def won(self, since: Snapshot, until: Snapshot) -> Sequence[Won]:
+        """The commits after ``since`` up to ``until``, in order."""
+        if until.version <= since.version:
+            raise FormatError(
+                f"version {since.version + 1} is there and not listed, expected it in the listing: "
+                f"{self.location}"
+            )
+        versions = range(since.version + 1, until.version + 1)
+        return in_parallel(lambda version: read_winner(self.storage, version), versions)
 
     def _checkpoint(self, version: int, properties: Mapping[str, str]) -> None:
         """Write a checkpoint where one is due. It only saves readers time, so no failure of it matters."""

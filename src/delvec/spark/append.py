@@ -12,43 +12,47 @@ from pyspark.sql import Column, DataFrame
 
 from delvec.errors import InvalidOperationError
 from delvec.plan import ScanPlan
-from delvec.row_delta import MetadataChange, Read, RowDelta, Txn, WriteRules
+from delvec.row_delta import MetadataChange, Read, RowDelta, Txn, Verb, WriteRules
 from delvec.spark import changes
 from delvec.spark.checks import checked, kept_to
+from delvec.spark.commit import Looking, Rows, commit, made
 from delvec.spark.conditions import expression, verify_condition
 from delvec.spark.conforming import conformed
 from delvec.spark.delete import find_matching, removed_rows
 from delvec.spark.partitions import same_partitions
 from delvec.spark.removal import remove_rows
-from delvec.spark.target import OperationResult, Target, live_rows, read_by, row_size, shown, split_by_match
+from delvec.spark.target import OperationResult, Target, live_rows, row_size, shown, split_by_match
 from delvec.spark.write import WrittenFiles, write_rows
 
 OPERATION = "WRITE"
 STATIC, DYNAMIC = "static", "dynamic"
 
 
-def append(target: Target, frame: DataFrame, *, merge_schema: bool, txn: Txn | None) -> OperationResult:
-    """Add the rows of ``frame``; ``merge_schema``: columns that the table lacks are added to it.
+def append(target: Target, rows: Rows, *, merge_schema: bool, txn: Txn | None) -> OperationResult:
+    """Add the rows; ``merge_schema``: columns that the table lacks are added to it.
 
     ``txn``: an idempotent writer that has written this version before changes nothing.
     """
     if txn is not None and target.snapshot.txns.get(txn.app_id, -1) >= txn.version:
         return target.unchanged(numOutputRows=0)
+    frame = made(rows)
     target, change = target.grown(frame.schema) if merge_schema else (target, None)
     written = _write(target, frame)
     if not written.rows and change is None and txn is None:
         return target.unchanged(numOutputRows=0)
-    delta = _delta(target, written, "Append", Read(blind=True))
-    return target.commit(replace(delta, metadata=change, txn=txn))
+    delta = replace(_delta(target, written, "Append", Read(blind=True)), verb=Verb.APPEND)
+    return commit(target, replace(delta, metadata=change, txn=txn), _looking(target, rows, frame))
 
 
 def create(target: Target, frame: DataFrame | None) -> OperationResult:
     """The first commit of a table that is drafted, with the rows of ``frame``."""
     _verify_constraints(target, target.rules)
     if frame is None:
-        return target.commit(RowDelta(target.base, "CREATE TABLE", {}, Read(blind=True)))
-    delta = _delta(target, _write(target, frame), "", Read(blind=True))
-    return target.commit(replace(delta, operation="CREATE TABLE AS SELECT", parameters={}))
+        delta = RowDelta(target.base, "CREATE TABLE", {}, Read(blind=True), Verb.ALTER)
+        return commit(target, delta, Looking(target))
+    delta = replace(_delta(target, _write(target, frame), "", Read(blind=True)), verb=Verb.ALTER)
+    delta = replace(delta, operation="CREATE TABLE AS SELECT", parameters={})
+    return commit(target, delta, Looking(target))
 
 
 def set_properties(target: Target, properties: Mapping[str, str | None]) -> OperationResult:
@@ -60,7 +64,8 @@ def set_properties(target: Target, properties: Mapping[str, str | None]) -> Oper
     unset = all(value is None for value in properties.values())
     operation = "UNSET TBLPROPERTIES" if unset else "SET TBLPROPERTIES"
     parameters = {"properties": json.dumps(dict(properties))}
-    return target.commit(RowDelta(target.base, operation, parameters, Read(blind=True), metadata=change))
+    delta = RowDelta(target.base, operation, parameters, Read(blind=True), Verb.ALTER, metadata=change)
+    return commit(target, delta, Looking(target))
 
 
 def _verify_constraints(target: Target, rules: WriteRules) -> None:
@@ -69,11 +74,9 @@ def _verify_constraints(target: Target, rules: WriteRules) -> None:
         verify_condition(target.empty(), constraint.condition, f"constraint {constraint.name}:")
 
 
-def overwrite(
-    target: Target, frame: DataFrame, *, where: str | Column | None, partitions: str
-) -> OperationResult:
-    """Put the rows of ``frame`` in the place of all rows, of those ``where`` is true for, or (dynamic) of
-    those in partitions that ``frame`` has rows for.
+def overwrite(target: Target, rows: Rows, *, where: str | Column | None, partitions: str) -> OperationResult:
+    """Put the rows in the place of all rows, of those ``where`` is true for, or (dynamic) of those in
+    partitions that there are new rows for.
     """
     target.verify_removable()
     if partitions not in (STATIC, DYNAMIC):
@@ -81,29 +84,41 @@ def overwrite(
     if where is not None:
         if partitions == DYNAMIC:
             raise InvalidOperationError(f"where is given with partitions={DYNAMIC!r}, expected one of them")
-        return _overwrite_where(target, frame, where)
-    if partitions == DYNAMIC and target.rules.partition_by:
-        return _overwrite_partitions(target, frame)
-    plan = target.plan(None)
+        return _overwrite_where(target, rows, where)
+    dynamic = partitions == DYNAMIC and bool(target.rules.partition_by)
+    frame = made(rows)
     written = _write(target, frame)
-    return _replaced(target, plan, written, Read(), {})
+    if dynamic and not written.rows:
+        return target.unchanged(numOutputRows=0)
+
+    def replaced(at: Target) -> RowDelta:
+        return _replaced(at, written, dynamic=dynamic)
+
+    delta = replaced(target)
+    if not written.rows and not len(delta.removed):
+        return target.unchanged(numOutputRows=0)
+    return commit(target, delta, replace(_looking(target, rows, frame), replan=replaced))
 
 
-def _overwrite_where(target: Target, frame: DataFrame, where: str | Column) -> OperationResult:
+def _overwrite_where(target: Target, given: Rows, where: str | Column) -> OperationResult:
     plan = target.plan_verified(where)
     message = f"a new row is outside of the condition {shown(where)!r}, expected all rows within"
+    frame = made(given)
+    looking = replace(_looking(target, given, frame), where=where)
     rows = kept_to(conformed(frame, target.rules.schema), expression(where), message)
     told_again = target.rules.change_files and (not target.rules.vectors or target.rules.rewrite_share)
     if not told_again:
-        return _replaced_where(target, plan, rows, where)
+        return _replaced_where(plan, rows, looking)
     rows = rows.persist(StorageLevel.MEMORY_AND_DISK)  # change files will tell the rows once more
     try:
-        return _replaced_where(target, plan, rows, where)
+        return _replaced_where(plan, rows, looking)
     finally:
         rows.unpersist()
 
 
-def _replaced_where(target: Target, plan: ScanPlan, rows: DataFrame, where: str | Column) -> OperationResult:
+def _replaced_where(plan: ScanPlan, rows: DataFrame, looking: Looking) -> OperationResult:
+    target, where = looking.target, looking.where
+    assert where is not None
     whole, rest = split_by_match(plan)
     written = _write(target, rows)
     old = find_matching(target, rest, where)
@@ -113,45 +128,42 @@ def _replaced_where(target: Target, plan: ScanPlan, rows: DataFrame, where: str 
     told = removed_rows(target, removal, whole, rest, where)
     if told:
         told.append((changes.INSERT, rows))
-    read = read_by(where, rest)
-    delta = _delta(target, written, "Overwrite", read)
+    delta = _delta(target, written, "Overwrite", target.read(where, Verb.DELETE))
     gone = live_rows(whole)
     metrics = {} if gone is None else {"numDeletedRows": gone + old.distinct}
-    return target.commit(
-        replace(
-            delta,
-            parameters=dict(delta.parameters) | {"predicate": shown(where)},
-            metrics=dict(delta.metrics) | metrics | {"numCopiedRows": removal.written.rows},
-            added=pa.concat_tables([written.files, removal.written.files]),
-            removed=pa.concat_arrays([whole.files.column("file_id").combine_chunks(), removal.removed]),
-            vectors=removal.vectors,
-            change_files=changes.write_changes(target, told, size=row_size(rest) * old.count).files,
-            lineage=bool(target.lineage),
-        )
+    delta = replace(
+        delta,
+        verb=Verb.DELETE,
+        parameters=dict(delta.parameters) | {"predicate": shown(where)},
+        metrics=dict(delta.metrics) | metrics | {"numCopiedRows": removal.written.rows},
+        added=pa.concat_tables([written.files, removal.written.files]),
+        removed=pa.concat_arrays([whole.files.column("file_id").combine_chunks(), removal.removed]),
+        rewritten=removal.rewritten,
+        vectors=removal.vectors,
+        change_files=changes.write_changes(target, told, size=row_size(rest) * old.count).files,
+        lineage=bool(target.lineage),
+    )
+    return commit(target, delta, looking)
+
+
+def _replaced(target: Target, written: WrittenFiles, *, dynamic: bool) -> RowDelta:
+    """All files of the version go, or those of the partitions that have new rows."""
+    old = target.plan(None)
+    if dynamic:
+        old = old.at(same_partitions(old, target.rules, written.files.column("partition")))
+    delta = _delta(target, written, "Overwrite", target.read(None, Verb.DELETE))
+    gone = live_rows(old)
+    return replace(
+        delta,
+        verb=Verb.REPLACE,
+        parameters=dict(delta.parameters) | ({"partitionOverwriteMode": DYNAMIC} if dynamic else {}),
+        removed=old.files.column("file_id").combine_chunks(),
+        metrics=dict(delta.metrics) | ({} if gone is None else {"numDeletedRows": gone}),
     )
 
 
-def _overwrite_partitions(target: Target, frame: DataFrame) -> OperationResult:
-    written = _write(target, frame)
-    if not written.rows:
-        return target.unchanged(numOutputRows=0)
-    plan = target.plan(None)
-    replaced = plan.at(same_partitions(plan, target.rules, written.files.column("partition")))
-    read = Read(files=replaced.files.column("file_id"))
-    return _replaced(target, replaced, written, read, {"partitionOverwriteMode": DYNAMIC})
-
-
-def _replaced(
-    target: Target, old: ScanPlan, written: WrittenFiles, read: Read, parameters: dict[str, str]
-) -> OperationResult:
-    if not written.rows and not len(old.files):
-        return target.unchanged(numOutputRows=0)
-    delta = _delta(target, written, "Overwrite", read)
-    gone = live_rows(old)
-    metrics = dict(delta.metrics) | ({} if gone is None else {"numDeletedRows": gone})
-    removed = old.files.column("file_id").combine_chunks()
-    parameters = dict(delta.parameters) | parameters
-    return target.commit(replace(delta, parameters=parameters, removed=removed, metrics=metrics))
+def _looking(target: Target, rows: Rows, frame: DataFrame) -> Looking:
+    return Looking(target, source=frame, remade=not isinstance(rows, DataFrame))
 
 
 def _delta(target: Target, written: WrittenFiles, mode: str, read: Read) -> RowDelta:

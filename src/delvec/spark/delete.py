@@ -7,14 +7,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 
 from delvec.plan import ScanPlan
-from delvec.row_delta import Read, RowDelta
+from delvec.row_delta import RowDelta, Verb
 from delvec.spark.changes import DELETE as DELETED
 from delvec.spark.changes import write_changes
+from delvec.spark.commit import Looking, commit
 from delvec.spark.conditions import expression
 from delvec.spark.find import FoundRows
 from delvec.spark.removal import Removal, find, remove_rows
 from delvec.spark.scan import place_columns, scan
-from delvec.spark.target import OperationResult, Target, live_rows, read_by, row_size, shown, split_by_match
+from delvec.spark.target import OperationResult, Target, live_rows, row_size, shown, split_by_match
 from delvec.spark.types import quoted
 
 OPERATION = "DELETE"
@@ -38,15 +39,17 @@ def delete(target: Target, where: str | Column | None) -> OperationResult:
         base=rest.base,
         operation=OPERATION,
         parameters={"predicate": shown(where)},
-        read=read_by(where, rest),
+        read=target.read(where, Verb.DELETE),
+        verb=Verb.DELETE,
         metrics=metrics | {"numCopiedRows": removal.written.rows},
         added=removal.written.files,
         removed=removed,
+        rewritten=removal.rewritten,
         vectors=removal.vectors,
         lineage=bool(target.lineage),
         change_files=write_changes(target, told, size=row_size(rest) * found.count).files,
     )
-    return target.commit(delta)
+    return commit(target, delta, Looking(target, where))
 
 
 def find_matching(target: Target, plan: ScanPlan, where: str | Column) -> FoundRows:
@@ -76,16 +79,21 @@ def removed_rows(
 
 
 def _delete_all(target: Target) -> OperationResult:
-    plan = target.plan(None)
-    if not len(plan.files):
+    delta = _all_removed(target)
+    if not len(delta.removed):
         return target.unchanged(numDeletedRows=0)
+    return commit(target, delta, Looking(target, replan=_all_removed))
+
+
+def _all_removed(target: Target) -> RowDelta:
+    plan = target.plan(None)
     gone = live_rows(plan)
-    delta = RowDelta(
+    return RowDelta(
         base=plan.base,
         operation=OPERATION,
         parameters={"predicate": ""},
-        read=Read(),
+        read=target.read(None, Verb.DELETE),
+        verb=Verb.REPLACE,
         metrics={} if gone is None else {"numDeletedRows": gone},
         removed=plan.files.column("file_id").combine_chunks(),
     )
-    return target.commit(delta)

@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 
 from delvec.bitmap import Bitmap
+from delvec.spark.progress import ROWS_FOUND, tell
 
 CHUNK_BITS = 15
 CHUNK_BYTES = (1 << CHUNK_BITS) // 8
@@ -52,6 +53,7 @@ def find_rows(frame: DataFrame, path: str, row: str, flag: Column | None = None)
     paths, chunks, bits, counts, flagged = (column.to_pylist() for column in found.columns)
     for name, chunk, inside in zip(paths, chunks, bits, strict=True):
         files.setdefault(name, []).append((chunk, inside))
+    tell(ROWS_FOUND, sum(counts))
     bitmaps = {name: Bitmap.from_numpy(positions(parts)) for name, parts in files.items()}
     return FoundRows(bitmaps, sum(counts), sum(flagged))
 
@@ -59,6 +61,7 @@ def find_rows(frame: DataFrame, path: str, row: str, flag: Column | None = None)
 def find_few_rows(frame: DataFrame, path: str, row: str, flag: Column | None = None) -> FoundRows:
     """The same, of files that have few rows at all."""
     found = frame.select(path, row, _flagged(flag)).toArrow()
+    tell(ROWS_FOUND, len(found))
     files = found.column(0).unique().to_pylist()
     bitmaps = {
         name: Bitmap.from_numpy(np.unique(found.column(1).filter(pc.equal(found.column(0), name)).to_numpy()))

@@ -13,24 +13,28 @@ broadcast and the target is neither shuffled nor read twice.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 
+from delvec.bitmap import Bitmap
 from delvec.errors import InvalidOperationError
+from delvec.formats import Snapshot
 from delvec.plan import ScanPlan
-from delvec.row_delta import MetadataChange, RowDelta
+from delvec.row_delta import MetadataChange, RowDelta, Verb
 from delvec.schema import Field
 from delvec.spark import changes
 from delvec.spark.assign import assigned
 from delvec.spark.assignments import new_column, resolve
 from delvec.spark.checks import checked
+from delvec.spark.commit import commit, first_file, of_the_moment, reads
 from delvec.spark.conditions import expression, verify_condition
 from delvec.spark.conforming import conformed
-from delvec.spark.find import FoundRows
+from delvec.spark.files import location_of
+from delvec.spark.find import FoundRows, find_rows
 from delvec.spark.lineage import moved, unborn
 from delvec.spark.merge_clauses import (
     DELETE,
@@ -44,10 +48,11 @@ from delvec.spark.merge_clauses import (
     verify_clauses,
 )
 from delvec.spark.merge_keys import ROWS, Matching, Sides, source_schema
+from delvec.spark.merge_source import MergeSource
 from delvec.spark.removal import find, remove_rows
 from delvec.spark.scan import own_prefix, place_columns
 from delvec.spark.session import session_facts
-from delvec.spark.target import OperationResult, Target, read_by, row_size, shown
+from delvec.spark.target import OperationResult, Target, row_size, shown
 from delvec.spark.types import quoted, spark_type
 from delvec.spark.write import NOTHING_WRITTEN, WrittenFiles, write_rows
 
@@ -68,7 +73,8 @@ class Merge:
     merge_schema: bool = False
 
 
-def merge(target: Target, asked: Merge) -> OperationResult:
+def merge(target: Target, asked: Merge, rows: MergeSource) -> OperationResult:
+    """Run what is asked once; ``rows`` keeps those of its source for the next run."""
     verify_clauses(asked.clauses)
     if any(clause.kind != NOT_MATCHED for clause in asked.clauses):
         target.verify_removable()
@@ -76,7 +82,7 @@ def merge(target: Target, asked: Merge) -> OperationResult:
     if asked.merge_schema and any(c.values is None and c.action != DELETE for c in asked.clauses):
         target, change = target.grown(asked.source.schema)
     _verify(target, asked)
-    return _Run(target, asked, change, _names(target, asked)).result()
+    return _Run(target, asked, change, _names(target, asked), rows).result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +112,7 @@ class _Run:
     asked: Merge
     change: MetadataChange | None
     names: _Names
+    rows: MergeSource
 
     def result(self) -> OperationResult:
         target, names = self.target, self.names
@@ -124,22 +131,16 @@ class _Run:
             pairs.unpersist()
 
     def _materialised(self) -> _Source:
-        """The source with its rows numbered, computed once and kept: a lost part of it fails the job."""
-        seen, matching = Observation(), self._matching()
-        numbered = self.asked.source.withColumn(self.names.source, F.monotonically_increasing_id())
-        observed = numbered.observe(seen, *map(F.expr, matching.observed()))
-        kept = observed.localCheckpoint(eager=True).alias(self.asked.source_alias)
-        # Connect tells nothing of what was observed while it kept the rows, and where tasks run twice the
-        # rows kept may be the other attempt's: they are there to be asked.
-        twice = str(self.target.spark.conf.get("spark.speculation", "false")).lower() == "true"
-        values = {} if twice else seen.get
-        values = values or kept.selectExpr(*matching.observed()).collect()[0].asDict()
-        all_rows = bool(self._of(NOT_MATCHED_BY_SOURCE))
-        return _Source(kept, int(values[ROWS]), None if all_rows else matching.condition(values))
+        """The source with its rows numbered, and which target rows they can match."""
+        matching = self._matching()
+        kept = self.rows.kept(self.asked.source, self.names.source, matching.observed())
+        all_rows = bool(self.by_source)
+        condition = None if all_rows else matching.condition(kept.values)
+        return _Source(kept.frame.alias(self.asked.source_alias), int(kept.values[ROWS]), condition)
 
     def _matching(self) -> Matching:
         asked = self.asked
-        if not isinstance(asked.on, str) or self._of(NOT_MATCHED_BY_SOURCE):
+        if not isinstance(asked.on, str) or self.by_source:
             return Matching()
         sides = Sides(
             target=self.target.schema,
@@ -158,23 +159,23 @@ class _Run:
             frame = frame.withColumnRenamed(name, wanted)
         return frame.alias(self.asked.target_alias)
 
-    def _joined(self, plan: ScanPlan, source: _Source) -> DataFrame:
+    def joined(self, plan: ScanPlan, source: _Source) -> DataFrame:
         small = source.count * len(source.rows.columns) * _VALUE_BYTES <= _BROADCAST_BYTES
-        how = "left" if self._of(NOT_MATCHED_BY_SOURCE) else "inner"
+        how = "left" if self.by_source else "inner"
         right = F.broadcast(source.rows) if small else source.rows
         return self._target_rows(plan).join(right, expression(self.asked.on), how)
 
     def _pairs(self, plan: ScanPlan, source: _Source) -> DataFrame:
         names, matched = self.names, F.col(self.names.source).isNotNull()
         clauses = self._of(MATCHED)
-        rows = self._joined(plan, source)
+        rows = self.joined(plan, source)
         rows = rows.withColumn(names.clause, number_of(clauses, {MATCHED: matched}))
         new = self._new_rows(rows, clauses, old=True)
         rows = rows.select(f"{quoted(self.asked.target_alias)}.*", names.source, names.clause, new)
-        if self._of(NOT_MATCHED_BY_SOURCE):
+        if self.by_source:
             rows = self._unmatched(rows)
         kept = F.col(names.clause).isNotNull()
-        rows = rows.where(kept | matched if self._of(NOT_MATCHED) else kept)
+        rows = rows.where(kept | matched if self.inserts else kept)
         columns = [F.col(name) for name in (names.file, names.row, names.source, names.clause, names.new)]
         columns += [F.col(quoted(name)) for name in self.target.lineage]
         if self.target.rules.change_files:
@@ -183,7 +184,7 @@ class _Run:
 
     def _unmatched(self, rows: DataFrame) -> DataFrame:
         """The rows with what clauses make of those without a match. They see the target's columns alone."""
-        names, clauses = self.names, self._of(NOT_MATCHED_BY_SOURCE)
+        names, clauses = self.names, self.by_source
         number = number_of(clauses, {NOT_MATCHED_BY_SOURCE: F.col(names.source).isNull()})
         rows = rows.withColumn(names.clause, F.coalesce(F.col(names.clause), number))
         new = self._new_rows(rows, clauses, old=True, other=F.col(names.new))
@@ -228,7 +229,7 @@ class _Run:
 
     def _inserted(self, source: DataFrame, pairs: DataFrame) -> DataFrame:
         """The source rows that matched no target row, as rows of the table."""
-        names, clauses = self.names, self._of(NOT_MATCHED)
+        names, clauses = self.names, self.inserts
         matched = pairs.where(F.col(names.source).isNotNull()).select(F.col(names.source).alias(names.row))
         alone = source.join(matched, F.col(names.source) == F.col(names.row), "left_anti")
         chosen = alone.withColumn(names.clause, number_of(clauses, {NOT_MATCHED: F.lit(True)}))  # noqa: FBT003
@@ -242,7 +243,7 @@ class _Run:
         target, count = self.target, source.count
         size = row_size(plan if len(plan.files) else target.plan(None))
         updated = self._updated(pairs) if found.flagged else None
-        inserted = self._inserted(source.rows, pairs) if self._of(NOT_MATCHED) else None
+        inserted = self._inserted(source.rows, pairs) if self.inserts else None
         written = self._write(updated, inserted, size * (found.flagged + count))
         if not found.count and not written.rows and self.change is None:
             return target.unchanged(**self._metrics(found, written, count))
@@ -255,17 +256,19 @@ class _Run:
             base=plan.base,
             operation=OPERATION,
             parameters={"predicate": shown(self.asked.on)},
-            read=read_by(source.condition, plan),
+            read=replace(target.read(None, Verb.MERGE), condition=shown(self.asked.on)),
+            verb=Verb.MERGE,
             metrics=metrics | {"numTargetRowsCopied": removal.written.rows},
             added=pa.concat_tables([written.files, removal.written.files]),
             removed=removal.removed,
+            rewritten=removal.rewritten,
             vectors=removal.vectors,
             change_files=told.files,
             metadata=self.change,
             moved=found.flagged > 0,
             lineage=bool(target.lineage),
         )
-        return target.commit(delta)
+        return commit(target, delta, _Looking(self, plan, source, pairs))
 
     def _write(self, updated: DataFrame | None, inserted: DataFrame | None, size: int) -> WrittenFiles:
         frames = [frame for frame in (updated, inserted) if frame is not None]
@@ -332,11 +335,67 @@ class _Run:
             f"for example {example[0][0]}"
         )
 
+    @property
+    def by_source(self) -> list[tuple[int, Clause]]:
+        return self._of(NOT_MATCHED_BY_SOURCE)
+
+    @property
+    def inserts(self) -> list[tuple[int, Clause]]:
+        return self._of(NOT_MATCHED)
+
     def _of(self, *kinds: str) -> list[tuple[int, Clause]]:
         return [(n, clause) for n, clause in enumerate(self.asked.clauses) if clause.kind in kinds]
 
     def _numbers(self, action: str) -> list[int]:
         return [n for n, clause in enumerate(self.asked.clauses) if clause.action == action]
+
+
+@dataclass(frozen=True, slots=True)
+class _Looking:
+    """What a MERGE tells of itself when others came first. ``pairs`` must still be kept."""
+
+    run: _Run
+    plan: ScanPlan
+    source: _Source
+    pairs: DataFrame
+
+    def read_itself(self) -> bool:
+        return reads(self.run.asked.source, self.run.target.table.location)
+
+    def new_match(self, newest: Snapshot, files: pa.Array) -> str | None:
+        """A new row with which a source row would have been paired, or that is without one where that
+        matters.
+        """
+        run = replace(self.run, target=self.run.target.at(newest))
+        plan = run.target.plan(self.source.condition, among=files)
+        if not len(plan.files):
+            return None
+        if run.by_source or of_the_moment(run.asked.on):
+            return str(plan.files.column("raw_location")[0])
+        return first_file(run.joined(plan, self.source), run.names.file, plan)
+
+    def rows_read(self) -> dict[str, Bitmap]:
+        """The rows that matched and that no clause changed: without them a source row would be inserted."""
+        if not self.run.inserts:
+            return {}
+        names = self.run.names
+        left = self.pairs.where(F.col(names.clause).isNull() & F.col(names.source).isNotNull())
+        found = find_rows(left, names.file, names.row).files
+        recorded = dict(
+            zip(
+                self.plan.files.column("location").to_pylist(),
+                self.plan.files.column("raw_location").to_pylist(),
+                strict=True,
+            )
+        )
+        return {recorded[location_of(path)]: rows for path, rows in found.items()}
+
+    def replanned(self, newest: Snapshot) -> RowDelta:
+        raise AssertionError(f"a merge replaces no files as such, at version {newest.version} neither")
+
+    @property
+    def repeatable(self) -> bool:
+        return self.run.rows.remade or not self.read_itself()
 
 
 def _all_values(target: Target, asked: Merge, clause: Clause) -> dict[str, str | Column]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from pyspark.sql import Column
 
 from delvec.spark.assignments import Assignments
-from delvec.spark.merge import Merge
 from delvec.spark.merge_clauses import (
     DELETE,
     INSERT,
@@ -26,9 +24,11 @@ class MergeBuilder:
     to a row decides what becomes of it.
     """
 
-    def __init__(self, asked: Merge, run: Callable[[Merge], OperationResult]) -> None:
-        self._asked = asked
+    def __init__(
+        self, run: Callable[[tuple[Clause, ...]], OperationResult], clauses: tuple[Clause, ...] = ()
+    ) -> None:
         self._run = run
+        self._clauses = clauses
 
     def when_matched_update(
         self,
@@ -62,7 +62,7 @@ class MergeBuilder:
         return self._with(Clause(NOT_MATCHED_BY_SOURCE, DELETE, condition))
 
     def execute(self) -> OperationResult:
-        return self._run(self._asked)
+        return self._run(self._clauses)
 
     def _with(self, clause: Clause) -> MergeBuilder:
-        return MergeBuilder(replace(self._asked, clauses=(*self._asked.clauses, clause)), self._run)
+        return MergeBuilder(self._run, (*self._clauses, clause))

@@ -8,7 +8,7 @@ and its remaining rows are written anew.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -41,12 +41,13 @@ FEW_ROWS = 1 << 16
 class Removal:
     """What becomes of the files in which rows were found.
 
-    ``written`` are the rows that stay of files that get no vector.
+    ``written`` are the rows that stay of ``rewritten``, those of ``removed`` that had rows left.
     """
 
     removed: pa.Array
     vectors: pa.Table
     written: WrittenFiles = NOTHING_WRITTEN
+    rewritten: pa.Array = field(default_factory=lambda: pa.array([], pa.int64()))
 
 
 def find(
@@ -74,22 +75,32 @@ def remove_rows(target: Target, plan: ScanPlan, found: FoundRows) -> Removal:
     touched, vectors = (
         _stored(plan, found.stored) if found.stored is not None else _united(target, plan, found)
     )
-    records = pc.fill_null(touched.files.column("record_count"), -1)
-    emptied = pc.equal(vectors.column("cardinality"), records).to_numpy()
-    again = ~emptied & _to_write_again(target.rules, _deleted_shares(touched, vectors))
+    emptied, again = decide(target.rules, touched, vectors.column("cardinality"))
     leaving = emptied | again
     removed = vectors.column("file_id").filter(pa.array(leaving)).combine_chunks()
     written = NOTHING_WRITTEN
     if again.any():
         written = _written_again(target, touched.at(np.flatnonzero(again)), vectors.filter(pa.array(again)))
-    return Removal(removed, vectors.filter(pa.array(~leaving)), written)
+    rewritten = vectors.column("file_id").filter(pa.array(again)).combine_chunks()
+    return Removal(removed, vectors.filter(pa.array(~leaving)), written, rewritten)
 
 
-def _deleted_shares(plan: ScanPlan, vectors: pa.Table) -> NDArray[np.float64]:
-    """The share of each file's rows that its vector deletes; 0 where their number is not known."""
+def decide(
+    rules: WriteRules, plan: ScanPlan, deleted: pa.ChunkedArray
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which of the plan's files are left with no row, and which are to be written again; the others get a
+    vector. ``deleted`` is the number of each file's rows that will be deleted, old deletes included.
+    """
+    records = pc.fill_null(plan.files.column("record_count"), -1)
+    emptied = pc.equal(deleted, records).to_numpy()
+    return emptied, ~emptied & _to_write_again(rules, _deleted_shares(plan, deleted))
+
+
+def _deleted_shares(plan: ScanPlan, deleted: pa.ChunkedArray) -> NDArray[np.float64]:
+    """The share of each file's rows that will be deleted; 0 where their number is not known."""
     records = pc.fill_null(plan.files.column("record_count"), 0).to_numpy()
     shares = np.zeros(len(records))
-    np.divide(vectors.column("cardinality").to_numpy(), records, out=shares, where=records > 0)
+    np.divide(deleted.to_numpy(), records, out=shares, where=records > 0)
     return shares
 
 
@@ -174,5 +185,6 @@ def _written_again(target: Target, plan: ScanPlan, vectors: pa.Table) -> Written
     frame = target.scan_located(left) if target.lineage else target.scan(left)
     frame = frame.drop(*place_columns(target.schema))
     rows = conformed(frame, target.rules.schema, beside=target.lineage)
-    size = int(plan.files.column("size").to_numpy() @ (1 - _deleted_shares(plan, vectors)))
+    left_shares = 1 - _deleted_shares(plan, vectors.column("cardinality"))
+    size = int(plan.files.column("size").to_numpy() @ left_shares)
     return write_rows(rows, target.storage, target.rules, size=size, extra=target.lineage)

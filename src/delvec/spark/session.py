@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
@@ -49,19 +51,55 @@ def session_storage_options(
 
 @contextmanager
 def settings(spark: SparkSession, **wanted: str) -> Iterator[None]:
-    """``wanted`` (dots written ``__``) holds inside, and the session is as it was afterwards."""
+    """``wanted`` (dots written ``__``) holds inside, and the session is as it was afterwards.
+
+    Threads that share a session may be inside together where they want the same: the first notes what was
+    there, the last puts it back. Who wants something else waits for them.
+    """
     names = {name.replace("__", "."): value for name, value in wanted.items()}
-    before = {name: spark.conf.get(name, None) for name in names}
-    try:
+    with _changed:
+        held = _held.setdefault(spark, {})
+        _changed.wait_for(lambda: all(name not in held or held[name].value == names[name] for name in names))
         for name, value in names.items():
-            spark.conf.set(name, value)
+            _take(spark, held, name, value)
+    try:
         yield
     finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)
+        with _changed:
+            for name in names:
+                _give_back(spark, held, name)
+            _changed.notify_all()
+
+
+@dataclass(slots=True)
+class _Held:
+    """A setting of a session, and how many are inside for whom it must hold."""
+
+    before: str | None
+    value: str
+    users: int = 0
+
+
+_changed = threading.Condition()
+_held: WeakKeyDictionary[SparkSession, dict[str, _Held]] = WeakKeyDictionary()
+
+
+def _take(spark: SparkSession, held: dict[str, _Held], name: str, value: str) -> None:
+    if name not in held:
+        held[name] = _Held(spark.conf.get(name, None), value)
+        spark.conf.set(name, value)
+    held[name].users += 1
+
+
+def _give_back(spark: SparkSession, held: dict[str, _Held], name: str) -> None:
+    held[name].users -= 1
+    if held[name].users:
+        return
+    before = held.pop(name).before
+    if before is None:
+        spark.conf.unset(name)
+    else:
+        spark.conf.set(name, before)
 
 
 def _flag(spark: SparkSession, name: str) -> bool:

@@ -23,6 +23,7 @@ from delvec.row_delta import StoreVectors
 from delvec.spark.distributed import check_executors
 from delvec.spark.files import file_path
 from delvec.spark.find import CHUNK_BITS, CHUNK_BYTES, positions, united
+from delvec.spark.progress import ROWS_FOUND, VECTORS_STORED, tell
 from delvec.storage import Storage, open_storage
 
 _TASK_BYTES = 32 << 20
@@ -61,7 +62,10 @@ def store_vectors(bits: DataFrame, plan: ScanPlan, storage: Storage, store: Stor
         return _stored(open_storage(root, options), store, group)
 
     bucket = F.pmod(F.col(_FILE), F.lit(tasks)).alias(_BUCKET)
-    return named.groupBy(bucket).applyInArrow(stored, _DDL).toArrow()
+    made = named.groupBy(bucket).applyInArrow(stored, _DDL).toArrow()
+    tell(ROWS_FOUND, sum(made.column("count").to_pylist()))
+    tell(VECTORS_STORED, len(made))
+    return made
 
 
 def _files(plan: ScanPlan) -> pa.Table:

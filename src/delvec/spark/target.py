@@ -1,22 +1,22 @@
-"""The table that a verb changes, at the version it starts from: planning, scanning, committing."""
+"""The table that a verb changes, at the version it starts from: planning and scanning."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from delvec.errors import CommitConflictError, InvalidOperationError, StorageError
+from delvec.errors import InvalidOperationError
 from delvec.formats import Snapshot, Table
 from delvec.plan import MATCH_ALL, Base, ScanPlan
-from delvec.row_delta import Committed, Conflict, MetadataChange, Read, RowDelta, WriteRules
+from delvec.row_delta import Isolation, MetadataChange, Read, Verb, WriteRules
 from delvec.schema import Schema
 from delvec.spark.checks import VIOLATION
 from delvec.spark.conditions import verify_condition
@@ -43,17 +43,33 @@ class OperationResult:
 
 @dataclass(frozen=True, slots=True)
 class Target:
+    """``run``: how often the verb has run, this time included. ``level``: the isolation asked for."""
+
     spark: SparkSession
     table: Table
     snapshot: Snapshot
     rules: WriteRules
+    run: int = 1
+    level: Isolation | None = None
     started: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def of(cls, spark: SparkSession, table: Table, *, new_rows: bool = True) -> Target:
+    def of(
+        cls,
+        spark: SparkSession,
+        table: Table,
+        *,
+        new_rows: bool = True,
+        run: int = 1,
+        level: Isolation | None = None,
+    ) -> Target:
         """The table's newest version; ``new_rows`` false: rows will only be removed."""
         snapshot = table.snapshot()
-        return cls(spark, table, snapshot, snapshot.rules(new_rows=new_rows))
+        return cls(spark, table, snapshot, snapshot.rules(new_rows=new_rows), run, level)
+
+    def at(self, snapshot: Snapshot) -> Target:
+        """The same table at another version, whose metadata is the same."""
+        return replace(self, snapshot=snapshot)
 
     def after(self, change: MetadataChange) -> Target:
         """The same version, to be written as its metadata will be after ``change``."""
@@ -90,13 +106,20 @@ class Target:
                 f"table is append-only, expected no row to be removed: {self.table.location}"
             )
 
-    def plan(self, where: str | Column | None) -> ScanPlan:
-        """The files that may hold a matching row. Spark must have analysed ``where`` before."""
+    def plan(self, where: str | Column | None, *, among: pa.Array | None = None) -> ScanPlan:
+        """The files that may hold a matching row, of those ``among`` the table's where these are given.
+
+        Spark must have analysed ``where`` before.
+        """
         facts = session_facts(self.spark)
 
         def planned(condition: str | None) -> ScanPlan:
             return self.snapshot.plan(
-                condition, case_sensitive=facts.case_sensitive, time_zone=facts.time_zone, ansi=facts.ansi
+                condition,
+                case_sensitive=facts.case_sensitive,
+                time_zone=facts.time_zone,
+                ansi=facts.ansi,
+                among=among,
             )
 
         if not isinstance(where, str):
@@ -125,32 +148,13 @@ class Target:
         """The stored columns for ids and versions of rows that move; none where rows have no ids."""
         return lineage_columns(self.rules)
 
+    def read(self, where: str | Column | None, verb: Verb) -> Read:
+        """That an operation has read the rows for which ``where`` is true."""
+        condition = where if isinstance(where, str) else None
+        return Read(condition, isolation=self.level or self.snapshot.isolation(verb))
+
     def unchanged(self, **metrics: int) -> OperationResult:
         return OperationResult(self.snapshot.version, metrics)
-
-    def commit(self, delta: RowDelta) -> OperationResult:
-        took = int((time.monotonic() - self.started) * 1000)
-        metrics = dict(delta.metrics) | {"executionTimeMs": took}
-        outcome = self.table.commit(self.snapshot, replace(delta, metrics=metrics))
-        match outcome:
-            case Committed(version, counted):
-                return OperationResult(version, dict(counted) | metrics)
-            case Conflict(version, operation, reason):
-                self._discard(delta)
-                raise CommitConflictError(
-                    f"{delta.operation} at version {self.snapshot.version} lost to version {version} "
-                    f"({operation}): {reason}: {self.table.location}"
-                )
-        raise StorageError(
-            f"whether version {outcome.version} was committed is not known: {outcome.reason}",
-            path=self.table.location,
-        )
-
-    def _discard(self, delta: RowDelta) -> None:
-        """Remove the files of a delta that was not committed; vacuum finds what stays."""
-        files = [place for table in (delta.added, delta.change_files) for place in table.column("location")]
-        with suppress(StorageError):
-            self.storage.delete([place.as_py() for place in files])
 
 
 def split_by_match(plan: ScanPlan) -> tuple[ScanPlan, ScanPlan]:
@@ -184,11 +188,6 @@ def translated(error: PySparkException) -> Exception:
         return error
     message = text.split(VIOLATION, 1)[1].split(VIOLATION, 1)[0].strip()
     return InvalidOperationError(message)
-
-
-def read_by(where: str | Column | None, plan: ScanPlan) -> Read:
-    """What an operation with this condition has read of the plan's files."""
-    return Read(condition=where if isinstance(where, str) else None, files=plan.files.column("file_id"))
 
 
 def shown(where: str | Column) -> str:

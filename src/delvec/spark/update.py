@@ -10,17 +10,18 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 
 from delvec.plan import ScanPlan
-from delvec.row_delta import RowDelta
+from delvec.row_delta import RowDelta, Verb
 from delvec.spark import changes
 from delvec.spark.assignments import Assignments, new_column, resolve
 from delvec.spark.checks import checked
+from delvec.spark.commit import Looking, commit
 from delvec.spark.conditions import expression
 from delvec.spark.find import FoundRows
 from delvec.spark.lineage import moved
 from delvec.spark.removal import find, remove_rows
 from delvec.spark.scan import own_prefix, place_columns
 from delvec.spark.session import session_facts
-from delvec.spark.target import OperationResult, Target, read_by, row_size, shown
+from delvec.spark.target import OperationResult, Target, row_size, shown
 from delvec.spark.types import quoted
 from delvec.spark.write import NOTHING_WRITTEN, write_rows
 
@@ -75,16 +76,18 @@ def _committed(
         base=plan.base,
         operation=OPERATION,
         parameters={"predicate": "" if where is None else shown(where)},
-        read=read_by(where, plan),
+        read=target.read(where, Verb.UPDATE),
+        verb=Verb.UPDATE,
         metrics={"numUpdatedRows": found.distinct, "numCopiedRows": removal.written.rows},
         added=pa.concat_tables([written.files, removal.written.files]),
         removed=removal.removed,
+        rewritten=removal.rewritten,
         vectors=removal.vectors,
         change_files=told.files,
         moved=True,
         lineage=bool(target.lineage),
     )
-    return target.commit(delta)
+    return commit(target, delta, Looking(target, where))
 
 
 def _new(target: Target) -> str:

@@ -30,6 +30,7 @@ from delvec.row_delta import ADDED_SCHEMA, WriteRules
 from delvec.schema import Array, DataType, Field, Map, Primitive, Struct
 from delvec.spark.files import hadoop_path
 from delvec.spark.partitions import NULL, escaped, unescaped
+from delvec.spark.progress import FILES_WRITTEN, tell
 from delvec.spark.scan import own_prefix
 from delvec.spark.session import settings
 from delvec.spark.types import quoted, spark_type
@@ -88,7 +89,9 @@ def write_rows(
         if not count:  # Spark writes a file without rows, to tell the schema
             return NOTHING_WRITTEN
         files = [entry for entry in storage.list(staged) if entry.path.endswith(".parquet")]
-        return WrittenFiles(_placed(storage, rules, files, staged, folder), count)
+        placed = _placed(storage, rules, files, staged, folder)
+        tell(FILES_WRITTEN, len(placed))
+        return WrittenFiles(placed, count)
     finally:
         _clear(storage, staged)
 

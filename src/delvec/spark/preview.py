@@ -1,0 +1,235 @@
+"""What a DELETE or an UPDATE would do to each file, without doing it. Nothing is written, vectors neither.
+
+The rows are counted for each file by one scan of the columns that the condition needs; files whose rows all
+match, as metadata proves, are not read. What becomes of a file is decided as the verbs do (`removal.decide`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+
+from delvec.errors import FormatError
+from delvec.formats import Table
+from delvec.plan import MATCH_ALL, ScanPlan
+from delvec.spark.assignments import Assignments, new_column, resolve
+from delvec.spark.conditions import expression
+from delvec.spark.delete import OPERATION as DELETE
+from delvec.spark.files import location_of
+from delvec.spark.progress import ROWS_FOUND, tell
+from delvec.spark.removal import decide
+from delvec.spark.scan import place_columns, scan
+from delvec.spark.session import session_facts
+from delvec.spark.target import Target, shown, split_by_match
+from delvec.spark.types import quoted
+from delvec.spark.update import OPERATION as UPDATE
+from delvec.storage import Storage, in_parallel
+
+_NONE = np.array([], np.int64)
+
+LEAVES = "leaves"
+VECTOR = "vector"
+LARGER_VECTOR = "larger-vector"
+WRITTEN_AGAIN = "written-again"
+FATES = (LEAVES, VECTOR, LARGER_VECTOR, WRITTEN_AGAIN)
+
+TOUCHED_SCHEMA = pa.schema(
+    [
+        pa.field("location", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("rows", pa.int64()),
+        pa.field("deleted", pa.int64(), nullable=False),
+        pa.field("matching", pa.int64()),
+        pa.field("fate", pa.string(), nullable=False),
+    ]
+)
+"""Columns of ``Preview.files``.
+
+rows       physical rows, deleted ones included; null where not recorded, and the file was not read
+deleted    of them, rows that are deleted already
+matching   live rows that the operation would delete, or move; null where metadata decides and does not tell
+fate       ``leaves``: removed whole; ``vector`` and ``larger-vector``: its first vector, or another in the
+           place of its old one; ``written-again``: removed, and its remaining rows written to a new file
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What an operation would do to version ``version`` of a table.
+
+    ``files`` are those it would touch. Of the others ``skipped`` cannot hold a matching row; ``read`` counts
+    the files, touched or not, that had to be read for this preview. ``change_files``: changes of rows would
+    be written as files of their own.
+    """
+
+    location: str
+    operation: str
+    version: int
+    where: str | None
+    files: pa.Table
+    read: int
+    skipped: int
+    change_files: bool
+
+    @property
+    def matching(self) -> int | None:
+        """The rows that would be deleted or updated; None where a file's count is not recorded."""
+        return _sum_known(self.files.column("matching"))
+
+    @property
+    def copied(self) -> int | None:
+        """The rows that stay, and would be written again."""
+        again = self.files.filter(pc.equal(self.files.column("fate"), WRITTEN_AGAIN))
+        gone = pc.add(again.column("deleted"), again.column("matching"))
+        return _sum_known(pc.subtract(again.column("rows"), gone))
+
+    def count(self, fate: str) -> int:
+        return int(pc.sum(pc.equal(self.files.column("fate"), fate)).as_py() or 0)
+
+
+def preview_delete(spark: SparkSession, table: Table, where: str | Column | None) -> Preview:
+    """What ``delete`` with this condition would do to the newest version."""
+    target = Target.of(spark, table, new_rows=False)
+    target.verify_removable()
+    plan = _planned(target, where)
+    whole, rest = (plan, plan.at(_NONE)) if where is None else split_by_match(plan)
+    touched, matching = _found(target, rest, where)
+    counts, fates = whole.files.column("record_count"), np.full(len(whole.files), LEAVES)
+    leaving = _files(whole, counts, _live(whole), fates)
+    files = pa.concat_tables([leaving, _decided(target, touched, matching)])
+    found = _preview(target, DELETE, where, plan, files, read=len(rest.files))
+    # Without copied rows the data files tell the changes.
+    return found if found.count(WRITTEN_AGAIN) else replace(found, change_files=False)
+
+
+def preview_update(
+    spark: SparkSession, table: Table, given: Assignments, where: str | Column | None
+) -> Preview:
+    """What ``update`` with these assignments would do to the newest version."""
+    target = Target.of(spark, table)
+    target.verify_removable()
+    _verify_assignments(target, given)
+    plan = _planned(target, where)
+    counted = pc.is_valid(plan.files.column("record_count")).to_numpy()
+    if where is not None:
+        counted &= plan.files.column("match").to_numpy(zero_copy_only=False) == MATCH_ALL
+    known, rest = _holding(plan.at(np.flatnonzero(counted))), plan.at(np.flatnonzero(~counted))
+    touched, matching = _found(target, rest, where)
+    parts = [(known, _live(known)), (touched, matching)]
+    files = pa.concat_tables([_decided(target, part, rows) for part, rows in parts])
+    return _preview(target, UPDATE, where, plan, files, read=len(rest.files))
+
+
+def _preview(
+    target: Target, operation: str, where: str | Column | None, plan: ScanPlan, files: pa.Table, *, read: int
+) -> Preview:
+    return Preview(
+        location=target.table.location,
+        operation=operation,
+        version=target.snapshot.version,
+        where=None if where is None else shown(where),
+        files=files,
+        read=read,
+        skipped=plan.skipped,
+        change_files=target.rules.change_files and bool(len(files)),
+    )
+
+
+def _planned(target: Target, where: str | Column | None) -> ScanPlan:
+    return target.plan(None) if where is None else target.plan_verified(where)
+
+
+def _verify_assignments(target: Target, given: Assignments) -> None:
+    """Refuse what ``update`` would refuse before it reads a row."""
+    case_sensitive = session_facts(target.spark).case_sensitive
+    empty = target.empty()
+    targets = resolve(given, target.schema, empty, "set", case_sensitive=case_sensitive)
+    for field in target.schema:
+        new_column(field, targets, empty, F.col(quoted(field.name)))
+
+
+def _found(target: Target, plan: ScanPlan, where: str | Column | None) -> tuple[ScanPlan, pa.ChunkedArray]:
+    """The plan of those of its files that hold matching rows, and how many each holds."""
+    if not len(plan.files):
+        return plan, pa.chunked_array([], pa.int64())
+    path, _ = place_columns(target.schema)
+    frame = scan(target.spark, plan, target.storage, located=True)
+    if where is not None:
+        frame = frame.where(expression(where))
+    counted = frame.groupBy(F.col(path)).agg(F.count(F.lit(1))).toArrow()
+    places = pa.array([location_of(shown_path) for shown_path in counted.column(0).to_pylist()], pa.string())
+    _verify_planned(plan, places)
+    at = pc.index_in(plan.files.column("location"), places)
+    tell(ROWS_FOUND, pc.sum(counted.column(1)).as_py() or 0)
+    return plan.at(np.flatnonzero(pc.is_valid(at).to_numpy())), counted.column(1).take(at.drop_null())
+
+
+def _verify_planned(plan: ScanPlan, places: pa.Array) -> None:
+    unknown = places.filter(pc.invert(pc.is_in(places, plan.files.column("location").combine_chunks())))
+    if len(unknown):
+        raise FormatError("a scan found rows in a file that is not in its plan", path=unknown[0].as_py())
+
+
+def _decided(target: Target, plan: ScanPlan, matching: pa.ChunkedArray) -> pa.Table:
+    """The plan's files, in each of which rows match, with what becomes of them."""
+    gone, rows = pc.add(_deleted(plan), matching), _counted(target.storage, plan)
+    emptied, again = decide(target.rules, plan, gone)
+    emptied |= pc.equal(gone, rows).to_numpy()  # where only the file itself tells, the commit finds it out
+    vectored = pc.is_valid(plan.files.column("vector")).to_numpy()
+    fates = np.select([emptied, again, vectored], [LEAVES, WRITTEN_AGAIN, LARGER_VECTOR], VECTOR)
+    return _files(plan, rows, matching, fates)
+
+
+def _counted(storage: Storage, plan: ScanPlan) -> pa.ChunkedArray:
+    """The physical rows of each file, from its footer where they are not recorded."""
+    recorded = plan.files.column("record_count")
+    unknown = pc.is_null(recorded)
+    places = plan.files.column("location").filter(unknown).to_pylist()
+    if not places:
+        return recorded
+    rows = pa.array(in_parallel(lambda place: _footer_rows(storage, place), places), pa.int64())
+    return pa.chunked_array(
+        [pc.replace_with_mask(recorded.combine_chunks(), unknown.combine_chunks(), rows)], pa.int64()
+    )
+
+
+def _footer_rows(storage: Storage, place: str) -> int:
+    with storage.open_input(place) as source:
+        try:
+            return int(pq.read_metadata(source).num_rows)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise FormatError(f"data file is not readable as Parquet: {error}", path=place) from None
+
+
+def _files(
+    plan: ScanPlan, rows: pa.ChunkedArray, matching: pa.ChunkedArray, fates: NDArray[np.str_]
+) -> pa.Table:
+    """The plan's files as ``TOUCHED_SCHEMA`` has them."""
+    places, sizes = (plan.files.column(name) for name in ("location", "size"))
+    told = pa.array(fates.tolist(), pa.string())
+    return pa.table([places, sizes, rows, _deleted(plan), matching, told], schema=TOUCHED_SCHEMA)
+
+
+def _holding(plan: ScanPlan) -> ScanPlan:
+    """The plan of those of its files that hold a live row."""
+    return plan.at(np.flatnonzero(pc.greater(_live(plan), 0).to_numpy()))
+
+
+def _deleted(plan: ScanPlan) -> pa.ChunkedArray:
+    return plan.deletes.column("cardinality").take(plan.files.column("vector")).fill_null(0)
+
+
+def _live(plan: ScanPlan) -> pa.ChunkedArray:
+    """The rows of each file that are not deleted; null where they are not counted."""
+    return pc.subtract(plan.files.column("record_count"), _deleted(plan))
+
+
+def _sum_known(counts: pa.ChunkedArray) -> int | None:
+    return None if counts.null_count else int(pc.sum(counts).as_py() or 0)

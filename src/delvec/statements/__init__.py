@@ -1,0 +1,13 @@
+"""SQL: statements in Spark's words on tables of delvec. ``delvec.sql`` runs one.
+
+lexer, cursor    tokens with their places, and reading them in order
+parser           which statement it is: ``changes`` and ``definitions`` read the frames into ``tree``
+relations        the tables that a query reads; ``pruning``: what its WHERE says of each
+parameters       values for markers
+frames           queries as DataFrames
+execution        statements run, by ``changing``, ``inserting``, ``defining`` and ``describing``
+"""
+
+from delvec.statements.execution import sql
+
+__all__ = ["sql"]

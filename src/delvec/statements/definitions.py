@@ -1,0 +1,210 @@
+"""The frames of statements about a table itself: CREATE TABLE, ALTER TABLE."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace as replaced
+
+from delvec.errors import UnsupportedFeatureError
+from delvec.statements.cursor import Cursor, Name, Span
+from delvec.statements.lexer import Kind, Token
+from delvec.statements.tree import (
+    AddColumns,
+    Create,
+    NewColumn,
+    Property,
+    SetProperties,
+    Statement,
+    UnsetProperties,
+)
+
+IsOurs = Callable[[Name], bool]
+
+PROVIDERS = ("delvec", "delta")
+_QUERY_STARTS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE")
+
+
+def is_path(name: Name) -> bool:
+    """Whether the name is that of a place: delvec.`path` or delta.`path`."""
+    return len(name.parts) == 2 and name.parts[0].lower() in PROVIDERS and name.quoted[1]
+
+
+def replace(cursor: Cursor, is_ours: IsOurs) -> Statement | None:
+    table = cursor.name("a table")
+    if is_ours(table):
+        raise UnsupportedFeatureError(
+            f"table {table} cannot be replaced, expected CREATE TABLE where there is none",
+            feature="REPLACE TABLE",
+        )
+    return None
+
+
+def create(cursor: Cursor, is_ours: IsOurs) -> Create | None:
+    """A table of ours is one at a path, or of a name alone that is USING delvec or delta."""
+    del is_ours  # it is not there yet
+    if_not_exists = cursor.takes("IF", "NOT", "EXISTS")
+    table = cursor.name("a table")
+    if not (is_path(table) or _provider(cursor, table) in PROVIDERS):
+        return None
+    columns = None
+    if cursor.here.is_symbol("("):
+        inner = cursor.inside()
+        columns = inner.rest("columns")
+    found = Create(table, if_not_exists, columns, None, (), (), None, None, None)
+    while not (cursor.is_done or cursor.here.word in ("AS", *_QUERY_STARTS)):
+        found = _with_clause(cursor, found)
+    if not cursor.is_done:
+        cursor.takes("AS")
+        found = replaced(found, query=cursor.rest("a query"))
+    return found
+
+
+def alter(cursor: Cursor, is_ours: IsOurs) -> Statement | None:
+    table = cursor.name("a table")
+    if not is_ours(table):
+        return None
+    if cursor.takes("SET", "TBLPROPERTIES"):
+        return SetProperties(table, _properties(cursor))
+    if cursor.takes("UNSET", "TBLPROPERTIES"):
+        if_exists = cursor.takes("IF", "EXISTS")
+        return UnsetProperties(table, _properties(cursor, values=False), if_exists)
+    if cursor.takes("ADD", "COLUMNS") or cursor.takes("ADD", "COLUMN"):
+        return AddColumns(table, _new_columns(cursor))
+    words = cursor.rest("SET TBLPROPERTIES, UNSET TBLPROPERTIES or ADD COLUMNS")
+    raise UnsupportedFeatureError(
+        f"ALTER TABLE {table} {words.text} is not possible, expected SET TBLPROPERTIES, UNSET TBLPROPERTIES "
+        "or ADD COLUMNS",
+        feature=f"ALTER TABLE … {' '.join(token.text.upper() for token in words.tokens[:2])}",
+    )
+
+
+def _provider(cursor: Cursor, table: Name) -> str | None:
+    """The word after USING, looked for without moving; only a name of one part can be a table of ours."""
+    if len(table.parts) != 1:
+        return None
+    tokens = cursor.tokens[cursor.closing() + 1 if cursor.here.is_symbol("(") else cursor.at :]
+    for token, after in itertools.pairwise(tokens):
+        if token.word in ("AS", "SELECT", "WITH"):
+            return None
+        if token.word == "USING":
+            return after.name.lower()
+    return None
+
+
+def _with_clause(cursor: Cursor, found: Create) -> Create:
+    match cursor.here.word:
+        case "USING":
+            cursor.expect("USING")
+            if cursor.here.name.lower() not in PROVIDERS:
+                raise cursor.error(f"expected delvec or delta for {found.table}")
+            return replaced(found, provider=cursor.identifier("delvec or delta").lower())
+        case "PARTITIONED":
+            cursor.expect("PARTITIONED", "BY")
+            return replaced(found, partition_by=_partitioning(cursor))
+        case "TBLPROPERTIES":
+            cursor.expect("TBLPROPERTIES")
+            return replaced(found, properties=_properties(cursor))
+        case "COMMENT":
+            cursor.expect("COMMENT")
+            return replaced(found, comment=_text(cursor, "a comment in quotes"))
+        case "LOCATION":
+            cursor.expect("LOCATION")
+            return replaced(found, location=_text(cursor, "a location in quotes"))
+        case "OPTIONS" | "CLUSTERED" | "CLUSTER" | "ROW" | "STORED" | "DEFAULT" | "SKEWED":
+            raise UnsupportedFeatureError(
+                f"CREATE TABLE {found.table} with {cursor.here.word} is not possible, expected USING, "
+                "PARTITIONED BY, TBLPROPERTIES, COMMENT or LOCATION",
+                feature=f"CREATE TABLE … {cursor.here.word}",
+            )
+    raise cursor.error("expected USING, PARTITIONED BY, TBLPROPERTIES, COMMENT, LOCATION or AS")
+
+
+def _partitioning(cursor: Cursor) -> tuple[tuple[str, Span | None], ...]:
+    inner = cursor.inside()
+    found = [_partition_column(inner)]
+    while inner.takes_symbol(","):
+        found.append(_partition_column(inner))
+    inner.expect_end()
+    return tuple(found)
+
+
+def _partition_column(cursor: Cursor) -> tuple[str, Span | None]:
+    first = cursor.at
+    name = cursor.identifier("a column")
+    if cursor.here.is_symbol("("):
+        raise UnsupportedFeatureError(
+            f"PARTITIONED BY {name}(…) is not possible, expected columns", feature="partition transforms"
+        )
+    if cursor.is_done or cursor.here.is_symbol(","):
+        return name, None
+    cursor.until(comma=True, expected="a type")
+    return name, cursor.span(first, cursor.at)
+
+
+def _text(cursor: Cursor, expected: str) -> Token:
+    return cursor.token(Kind.STRING, expected=expected)
+
+
+def _properties(cursor: Cursor, *, values: bool = True) -> tuple[Property, ...]:
+    inner = cursor.inside()
+    found = [_property(inner, values=values)]
+    while inner.takes_symbol(","):
+        found.append(_property(inner, values=values))
+    inner.expect_end()
+    return tuple(found)
+
+
+def _property(cursor: Cursor, *, values: bool) -> Property:
+    key: Token | Name
+    if cursor.here.kind is Kind.STRING:
+        key = cursor.token(Kind.STRING, expected="a property")
+    else:
+        key = cursor.name("a property")
+    if not values:
+        return Property(key, None)
+    cursor.takes_symbol("=")
+    first = cursor.at
+    cursor.takes_symbol("-")
+    kinds = (Kind.STRING, Kind.NUMBER, Kind.MARKER)
+    if cursor.here.word not in ("TRUE", "FALSE"):
+        cursor.token(*kinds, expected="a value: a text in quotes, a number, true or false")
+    else:
+        cursor.at += 1
+    return Property(key, cursor.span(first, cursor.at))
+
+
+def _new_columns(cursor: Cursor) -> tuple[NewColumn, ...]:
+    inner = cursor.inside() if cursor.here.is_symbol("(") else cursor
+    found = [_new_column(inner)]
+    while inner.takes_symbol(","):
+        found.append(_new_column(inner))
+    inner.expect_end()
+    return tuple(found)
+
+
+def _new_column(cursor: Cursor) -> NewColumn:
+    name = cursor.name("a column")
+    definition = _definition(cursor)
+    for token, after in zip(definition.tokens, (*definition.tokens[1:], None), strict=True):
+        last = after is None
+        if (token.word == "FIRST" and last) or (token.word == "AFTER" and not last):
+            raise UnsupportedFeatureError(
+                f"column {name} cannot be added {token.word}, expected it to come last",
+                feature=f"ADD COLUMNS … {token.word}",
+            )
+    return NewColumn(name, definition)
+
+
+def _definition(cursor: Cursor) -> Span:
+    """A type and what follows it. Commas between angle brackets are the type's."""
+    first, depth = cursor.at, 0
+    while not cursor.is_done:
+        text = cursor.here.text if cursor.here.kind is Kind.SYMBOL else ""
+        if text == "," and not depth:
+            break
+        depth += {"<": 1, ">": -1, ">>": -2}.get(text, 0)
+        cursor.at = cursor.closing() + 1 if text == "(" else cursor.at + 1
+    if cursor.at == first:
+        raise cursor.error("expected a type")
+    return cursor.span(first, cursor.at)

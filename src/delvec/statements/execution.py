@@ -1,0 +1,112 @@
+"""Statements run: on the tables of delvec by their verbs, all others by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from delvec.spark.target import OperationResult
+from delvec.statements import changing, defining, describing, inserting
+from delvec.statements.frames import Frames
+from delvec.statements.lexer import tokenize
+from delvec.statements.parameters import Arguments, Parameters
+from delvec.statements.parser import parse
+from delvec.statements.relations import relations
+from delvec.statements.tables import Tables
+from delvec.statements.tree import (
+    AddColumns,
+    Create,
+    Delete,
+    DescribeDetail,
+    DescribeHistory,
+    Insert,
+    Merge,
+    Other,
+    Query,
+    SetProperties,
+    Statement,
+    UnsetProperties,
+    Update,
+)
+
+_AFFECTED, _UPDATED = "num_affected_rows", "num_updated_rows"
+_DELETED, _INSERTED = "num_deleted_rows", "num_inserted_rows"
+
+
+def sql(spark: SparkSession, text: str, args: Arguments | None = None) -> DataFrame:
+    """Run one SQL statement, in Spark's words, in which tables of delvec may stand.
+
+    They are named delvec.`path`, delta.`path`, or by a name given with ``Table.register``. ``args`` are the
+    values of the markers ``:name`` (a dict) or ``?`` (a list). A statement on such a table runs by delvec, a
+    query that reads one by Spark over delvec's scans, and any other by ``spark.sql`` as it is.
+
+    Gives a DataFrame: the rows of a query, the counts of a change (one row), nothing for a definition.
+    """
+    tables = Tables(spark)
+    statement = parse(text, tables.is_ours)
+    if _is_sparks(statement, tables):
+        return spark.sql(text) if args is None else spark.sql(text, args=args)  # type: ignore[arg-type]
+    frames = Frames(spark, tables, Parameters(text, tokenize(text), args))
+    match statement:
+        case Query(query):
+            return frames.of(query)
+        case DescribeHistory():
+            return describing.history(frames, statement)
+        case DescribeDetail():
+            return describing.detail(frames, statement)
+        case Create() | SetProperties() | UnsetProperties() | AddColumns():
+            _define(frames, statement)
+            return spark.createDataFrame([], StructType([]))
+    return _counts(spark, _change(frames, statement))
+
+
+def _is_sparks(statement: Statement, tables: Tables) -> bool:
+    """Whether no table of ours is in it."""
+    match statement:
+        case Other():
+            return True
+        case Query(query):
+            return not any(tables.is_ours(relation.name) for relation in relations(query))
+    return False
+
+
+def _define(frames: Frames, statement: Create | SetProperties | UnsetProperties | AddColumns) -> None:
+    match statement:
+        case Create():
+            defining.create(frames, statement)
+        case SetProperties():
+            defining.set_properties(frames, statement)
+        case UnsetProperties():
+            defining.unset_properties(frames, statement)
+        case AddColumns():
+            defining.add_columns(frames, statement)
+
+
+def _change(frames: Frames, statement: Statement) -> Mapping[str, int | None]:
+    """The counts, by the names that Delta-Spark has for them."""
+    match statement:
+        case Delete():
+            return {_AFFECTED: _metric(changing.delete(frames, statement), "numDeletedRows")}
+        case Update():
+            return {_AFFECTED: _metric(changing.update(frames, statement), "numUpdatedRows")}
+        case Insert():
+            count = _metric(inserting.insert(frames, statement), "numOutputRows")
+            return {_AFFECTED: count, _INSERTED: count}
+    assert isinstance(statement, Merge)
+    result = changing.merge(frames, statement)
+    names = {_UPDATED: "Updated", _DELETED: "Deleted", _INSERTED: "Inserted"}
+    counts = {name: _metric(result, f"numTargetRows{what}") for name, what in names.items()}
+    return {_AFFECTED: sum(count or 0 for count in counts.values())} | counts
+
+
+def _metric(result: OperationResult, name: str) -> int | None:
+    return result.metrics.get(name)
+
+
+def _counts(spark: SparkSession, counts: Mapping[str, Any]) -> DataFrame:
+    columns = {name: pa.array([count], pa.int64()) for name, count in counts.items()}
+    return spark.createDataFrame(pa.table(columns))

@@ -1,0 +1,99 @@
+"""Where expressions end, and where they can be taken apart."""
+
+from __future__ import annotations
+
+from delvec.statements.cursor import Cursor, Span
+from delvec.statements.lexer import Kind
+
+_OPERATORS = frozenset(["+", "-", "*", "/", "%", "||", "&", "|", "^", "<<", ">>"])
+_LITERAL_WORDS = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "INTERVAL", "X", "BINARY", "TIME")
+_UNITS = frozenset(
+    (
+        *("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"),
+        *("MILLISECOND", "MICROSECOND", "NANOSECOND"),
+    )
+)
+
+
+def after_value(cursor: Cursor) -> int:
+    """The index after the value expression that starts here, such as the time of TIMESTAMP AS OF.
+
+    An alias may follow it without AS: what is no operator, and not a part of one value, ends it.
+    """
+    start = cursor.at
+    _pass_value(cursor)
+    while (cursor.here.kind is Kind.SYMBOL and cursor.here.text in _OPERATORS) or cursor.sees("DIV"):
+        cursor.at += 1
+        _pass_value(cursor)
+    end, cursor.at = cursor.at, start
+    return end
+
+
+def _pass_value(cursor: Cursor) -> None:
+    while cursor.here.text in ("+", "-", "~"):
+        cursor.at += 1
+    if cursor.is_done or (cursor.here.kind is Kind.SYMBOL and cursor.here.text != "("):
+        raise cursor.error("expected a value")
+    if cursor.takes("INTERVAL"):
+        _pass_interval(cursor)
+    elif cursor.sees("CASE"):
+        cursor.at = _after_case(cursor)
+    elif cursor.here.is_symbol("("):
+        cursor.at = cursor.closing() + 1
+    else:
+        typed = cursor.here.word in _LITERAL_WORDS and cursor.ahead().kind is Kind.STRING
+        cursor.at += 2 if typed else 1
+    while cursor.here.text in ("(", "[", ".", "::"):
+        if cursor.here.text in (".", "::"):
+            cursor.at += 2
+        else:
+            cursor.at = cursor.closing() + 1
+
+
+def _pass_interval(cursor: Cursor) -> None:
+    """Values with their units: '1' DAY, 2 HOURS 3 MINUTES, '1-2' YEAR TO MONTH; or one text with all."""
+    while True:
+        cursor.takes_symbol("-")
+        is_text = cursor.here.kind is Kind.STRING
+        cursor.at = cursor.closing() + 1 if cursor.here.is_symbol("(") else cursor.at + 1
+        if is_text and cursor.here.word.rstrip("S") not in _UNITS:
+            return
+        if cursor.here.kind is Kind.WORD:
+            cursor.at += 1
+        if cursor.takes("TO"):
+            cursor.at += 1
+        if cursor.here.kind is not Kind.NUMBER:
+            return
+
+
+def _after_case(cursor: Cursor) -> int:
+    start, depth = cursor.at, 0
+    while not cursor.is_done:
+        depth += {"CASE": 1, "END": -1}.get(cursor.here.word, 0)
+        cursor.at += 1
+        if not depth:
+            return cursor.at
+    cursor.at = start
+    raise cursor.error("CASE has no END")
+
+
+def conjuncts(condition: Span) -> list[Span]:
+    """The parts that AND joins; the whole condition where OR does."""
+    cursor = Cursor(condition.source, condition.tokens)
+    found, first, cases, betweens = [], 0, 0, 0
+    while cursor.at < len(condition.tokens):
+        token = cursor.here
+        word = "" if cursor.at and cursor.tokens[cursor.at - 1].is_symbol(".") else token.word
+        cases += {"CASE": 1, "END": -1 if cases else 0}.get(word, 0)
+        if not cases and word == "OR":
+            return [condition]
+        if not cases and word == "BETWEEN":
+            betweens += 1
+        elif not cases and word == "AND":
+            if betweens:
+                betweens -= 1
+            else:
+                found.append(cursor.span(first, cursor.at))
+                first = cursor.at + 1
+        cursor.at = cursor.closing() + 1 if token.is_symbol("(") or token.is_symbol("[") else cursor.at + 1
+    return [part for part in (*found, cursor.span(first, cursor.at)) if part.tokens]

@@ -1,0 +1,145 @@
+"""Queries as DataFrames: tables of ours become relations that Spark knows, the rest of the text stays."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.spark.session import session_facts
+from delvec.spark.types import quoted
+from delvec.statements import pruning
+from delvec.statements.cursor import Span
+from delvec.statements.edits import Edit, edited
+from delvec.statements.lexer import Kind, syntax_error
+from delvec.statements.parameters import Parameters
+from delvec.statements.places import QUERY, pointed_at
+from delvec.statements.qualifiers import short_paths
+from delvec.statements.relations import Relation, nested_relations, relations
+from delvec.statements.tables import Tables, snapshot_of
+from delvec.table import Table
+
+_ALL_OF = "SELECT * FROM "
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    spark: SparkSession
+    tables: Tables
+    parameters: Parameters
+
+    def rows_of(self, source: Span) -> DataFrame:
+        """The rows of what may stand after FROM: a table or a query in parentheses, with an alias."""
+        return self.of(source, before=_ALL_OF)
+
+    def of(self, query: Span, before: str = "") -> DataFrame:
+        """What the query gives; of a command: what it answers."""
+        found = relations(query, listed=before == _ALL_OF)
+        ours = [relation for relation in found if self.tables.is_ours(relation.name)]
+        versions = [piece for r in ours for piece in (r.version, r.timestamp) if piece is not None]
+        edits, args = self.parameters.for_query(query, versions)
+        if not ours:
+            with pointed_at(self.spark, query, around=(before, QUERY[1])):
+                text = edited(query.source, query.start, query.end, edits)
+                return self.spark.sql(before + text, args=args)
+        frames = {f"t{number}": self.read(relation) for number, relation in enumerate(ours)}
+        edits = [Edit(edit.start, edit.end, _escaped(edit.text)) for edit in edits]
+        for name, relation in zip(frames, ours, strict=True):
+            edits += _replacing(relation, "{" + name + "}", _escaped)
+        edits += short_paths(query.tokens, {relation.span.start for relation in ours})
+        text = edited(query.source, query.start, query.end, edits, _escaped)
+        with pointed_at(self.spark, query, around=(before, QUERY[1])):
+            # Spark's own way to name a DataFrame in a query. It leaves no view behind, on Connect too,
+            # where a query is analysed each time it runs.
+            return self.spark.sql(before + text, args=args, **frames)
+
+    @contextmanager
+    def subqueries(self, *spans: Span, target: Table) -> Iterator[list[Edit]]:
+        """Edits that make the tables in subqueries of conditions known to Spark, for as long as this lasts.
+
+        ``target`` is the table that is changed: what a subquery finds in it could change while it runs.
+        """
+        views: list[str] = []
+        edits: list[Edit] = []
+        try:
+            for span in spans:
+                for relation in nested_relations(span):
+                    if self.tables.is_ours(relation.name):
+                        self._verify_other(relation, target)
+                        views.append(f"_delvec_{uuid.uuid4().hex}")
+                        self.read(relation).createTempView(views[-1])
+                        edits += _replacing(relation, views[-1], str)
+            yield edits
+        finally:
+            for view in views:
+                self.spark.catalog.dropTempView(view)
+
+    def _verify_other(self, relation: Relation, target: Table) -> None:
+        if self.tables.of(relation.name).location == target.location:
+            raise UnsupportedFeatureError(
+                f"the condition reads {relation.name}, the table that is changed, in a subquery, expected "
+                "other tables there; MERGE can read it as its source",
+                feature="subquery over the changed table",
+            )
+
+    def read(self, relation: Relation) -> DataFrame:
+        """The table's rows at the version asked for, those left out that WHERE surely excludes."""
+        table = self.tables.of(relation.name)
+        version = None if relation.version is None else self._version(relation.version)
+        timestamp = None if relation.timestamp is None else self._instant(relation.timestamp)
+        where = None
+        if pruning.candidates(relation):
+            schema = snapshot_of(table, version, timestamp).schema
+            where = pruning.condition(relation, schema, self.parameters, session_facts(self.spark))
+        return table.to_df(version=version, timestamp=timestamp, where=where)
+
+    def columns_of(self, relation: Relation) -> Collection[str] | None:
+        """The lower-case names of a table's columns; None where Spark does not know the table."""
+        if self.tables.is_ours(relation.name):
+            return {name.lower() for name in self.tables.of(relation.name).schema.names}
+        try:
+            found = self.spark.table(".".join(map(quoted, relation.name.parts))).columns
+        except PySparkException:
+            return None
+        return {name.lower() for name in found}
+
+    def _version(self, asked: Span) -> int:
+        (token, *others) = asked.tokens
+        value = self.parameters.value(token) if token.kind is Kind.MARKER else token.text.strip("'\"")
+        if others or isinstance(value, bool) or not str(value).isdecimal():
+            raise syntax_error(asked.source, asked.start, f"version is {asked.text}, expected a whole number")
+        return int(value)
+
+    def _instant(self, asked: Span) -> dt.datetime:
+        """The time that the expression is, in the session's time zone where it names none."""
+        query = f"SELECT unix_micros(CAST(({self.parameters.text(asked)}) AS TIMESTAMP))"
+        try:
+            with pointed_at(self.spark, asked):
+                micros = self.spark.sql(query).collect()[0][0]
+        except PySparkException as error:
+            reason = " ".join(str(error).split("SQLSTATE", 1)[0].split())
+            raise InvalidOperationError(f"timestamp {asked.text} is not usable: {reason}") from None
+        if micros is None:
+            raise syntax_error(asked.source, asked.start, f"timestamp {asked.text} is null, expected a time")
+        return _EPOCH + dt.timedelta(microseconds=micros)
+
+
+def _replacing(relation: Relation, text: str, kept: Callable[[str], str]) -> list[Edit]:
+    """The table's name and version replaced, by something that still goes by the table's name."""
+    edits = [Edit(relation.span.start, relation.span.end, text)]
+    if relation.alias is None and relation.alias_at is not None:
+        alias = kept(quoted(relation.name.parts[-1]))
+        edits.append(Edit(relation.alias_at, relation.alias_at, f" AS {alias}"))
+    return edits
+
+
+def _escaped(text: str) -> str:
+    """Text in which no brace stands for a value."""
+    return text.replace("{", "{{").replace("}", "}}")

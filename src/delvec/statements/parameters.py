@@ -1,0 +1,194 @@
+"""Values for the markers of a statement, ``:name`` and ``?``.
+
+A marker becomes a literal that no value can escape from, whatever the session's settings. Numbers, dates and
+bytes are spelled with characters that need no quoting; texts of plain characters stand in quotes, and all
+others as the hex of their bytes. File pruning understands all but the last.
+
+Spark's own parameters would do for queries, but not for conditions, which reach the engine as text; and Spark
+4.1 spells texts in a way that it misreads itself where ``spark.sql.parser.escapedStringLiterals`` is on. They
+are left for values that are Columns.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from pyspark.sql import Column
+
+from delvec.errors import InvalidOperationError
+from delvec.statements.cursor import Span
+from delvec.statements.edits import Edit, edited
+from delvec.statements.lexer import Kind, Token, syntax_error
+
+Arguments = Mapping[str, Any] | Sequence[Any]
+_NOT_PLAIN = frozenset("'\"\\$")
+_LONG = 1 << 63
+
+
+class Parameters:
+    """The arguments of a statement, checked against its markers: each has a value, each value a marker."""
+
+    def __init__(self, source: str, tokens: Sequence[Token], args: Arguments | None) -> None:
+        markers = [token for token in tokens if token.kind is Kind.MARKER]
+        self._named = isinstance(args, Mapping)
+        self._values: dict[int, Any] = {}
+        _verify_type(args)
+        _verify_not_mixed(source, markers)
+        if isinstance(args, Mapping):
+            self._bind_names(source, markers, args)
+        else:
+            self._bind_positions(source, markers, list(args or ()))
+
+    def _bind_names(self, source: str, markers: Sequence[Token], args: Mapping[str, Any]) -> None:
+        for marker in markers:
+            if marker.text == "?":
+                raise syntax_error(source, marker.start, "? has no value, expected :name as args has names")
+            if marker.text[1:] not in args:
+                known = ", ".join(sorted(args)) or "none"
+                problem = f"{marker.text} has no value in args, which has {known}"
+                raise syntax_error(source, marker.start, problem)
+            self._values[marker.start] = args[marker.text[1:]]
+        unused = sorted(set(args) - {marker.text[1:] for marker in markers})
+        if unused:
+            raise InvalidOperationError(
+                f"args has {', '.join(unused)}, expected only what the statement names"
+            )
+
+    def _bind_positions(self, source: str, markers: Sequence[Token], args: Sequence[Any]) -> None:
+        for number, marker in enumerate(markers):
+            if marker.text != "?" or number >= len(args):
+                problem = f"{marker.text} has no value in args, which has {len(args) or 'none'}"
+                raise syntax_error(source, marker.start, problem)
+            self._values[marker.start] = args[number]
+        if len(args) > len(markers):
+            raise InvalidOperationError(
+                f"args has {len(args)} values, expected {len(markers)}, one for each ?"
+            )
+
+    def value(self, marker: Token) -> Any:
+        return self._values[marker.start]
+
+    def for_query(
+        self, span: Span, left_out: Sequence[Span] = ()
+    ) -> tuple[list[Edit], dict[str, Any] | list[Any] | None]:
+        """Literals for a query, and what is left for ``spark.sql`` as args: what no literal can be.
+
+        ``left_out`` are pieces that will be replaced.
+        """
+        gone = {token.start for piece in left_out for token in piece.tokens}
+        edits: list[Edit] = []
+        others: list[Token] = []
+        for marker in span.tokens:
+            if marker.kind is Kind.MARKER and marker.start not in gone:
+                value = self.value(marker)
+                if isinstance(value, Column):
+                    others.append(marker)
+                else:
+                    edits.append(Edit(marker.start, marker.end, literal(value, marker.text)))
+        if not others:
+            return edits, None
+        if self._named:
+            return edits, {marker.text[1:]: self.value(marker) for marker in others}
+        return edits, [self.value(marker) for marker in others]
+
+    def literals(self, span: Span) -> list[Edit]:
+        """The markers of a piece of the text as literals."""
+        markers = [token for token in span.tokens if token.kind is Kind.MARKER]
+        return [Edit(m.start, m.end, literal(self.value(m), m.text)) for m in markers]
+
+    def text(self, span: Span) -> str:
+        """The piece of the text with literals in the place of markers."""
+        return edited(span.source, span.start, span.end, self.literals(span))
+
+
+def literal(value: Any, what: str) -> str:
+    """The value as Spark SQL text; ``what`` names it in errors."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int():
+            return _integer(value, what)
+        case float():
+            return _double(value)
+        case Decimal():
+            return _decimal(value, what)
+        case str():
+            return _string(value, what)
+        case bytes() | bytearray():
+            return f"X'{value.hex()}'"
+        case dt.datetime():
+            instant = value.astimezone(dt.UTC)  # one without a zone is in the local one, as for Spark
+            return f"TIMESTAMP_LTZ'{instant:%Y-%m-%d %H:%M:%S.%f}Z'" if instant.year > 999 else _early(what)
+        case dt.date():
+            return f"DATE'{value.isoformat()}'"
+        case dt.timedelta():
+            return _interval(value)
+        case list() | tuple():
+            return f"array({', '.join(literal(item, what) for item in value)})"
+        case dict():
+            items = (text for pair in value.items() for text in (literal(part, what) for part in pair))
+            return f"map({', '.join(items)})"
+    raise InvalidOperationError(
+        f"parameter {what} is {type(value).__name__}, expected a value of SQL{_hint(value)}"
+    )
+
+
+def _integer(value: int, what: str) -> str:
+    if not -_LONG <= value < _LONG:
+        raise InvalidOperationError(f"parameter {what} is {value}, expected a number of 64 bits or a Decimal")
+    return str(value) if value >= 0 else f"({value})"  # two minus signs would start a comment
+
+
+def _double(value: float) -> str:
+    if math.isnan(value) or math.isinf(value):
+        return f"CAST('{'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'}' AS DOUBLE)"
+    return f"{value!r}D" if math.copysign(1, value) > 0 else f"({value!r}D)"
+
+
+def _decimal(value: Decimal, what: str) -> str:
+    if not value.is_finite():
+        raise InvalidOperationError(f"parameter {what} is {value}, expected a number")
+    return f"{value:f}BD" if not value.is_signed() else f"({value:f}BD)"
+
+
+def _string(value: str, what: str) -> str:
+    if value.isprintable() and not _NOT_PLAIN & set(value):
+        return f"'{value}'"
+    try:
+        return f"decode(X'{value.encode().hex()}', 'UTF-8')"
+    except UnicodeEncodeError:
+        raise InvalidOperationError(f"parameter {what} is {value!r}, expected text that UTF-8 has") from None
+
+
+def _early(what: str) -> str:
+    raise InvalidOperationError(f"parameter {what} is before the year 1000, expected a later time")
+
+
+def _interval(value: dt.timedelta) -> str:
+    sign, size = ("-", -value) if value < dt.timedelta(0) else ("", value)
+    hours, rest = divmod(size.seconds, 3600)
+    time = f"{hours:02}:{rest // 60:02}:{rest % 60:02}.{size.microseconds:06}"
+    return f"INTERVAL '{sign}{size.days} {time}' DAY TO SECOND"
+
+
+def _hint(value: Any) -> str:
+    return " (a Column is possible in queries alone)" if isinstance(value, Column) else ""
+
+
+def _verify_type(args: Arguments | None) -> None:
+    # What Spark's own sql() takes.
+    if args is not None and not isinstance(args, Mapping | list | tuple):
+        raise InvalidOperationError(f"args is {type(args).__name__}, expected a dict or a list")
+
+
+def _verify_not_mixed(source: str, markers: Sequence[Token]) -> None:
+    others = [marker for marker in markers if (marker.text == "?") != (markers[0].text == "?")]
+    if others:
+        problem = f"found {others[0].text} beside {markers[0].text}, expected markers of one kind"
+        raise syntax_error(source, others[0].start, problem)

@@ -1,0 +1,108 @@
+"""SQL text as a statement, read by descent over the tokens.
+
+Only the frame of a statement is read. Conditions, values and queries stay pieces of the text, which Spark
+parses: no other parser knows all that it accepts, and a text made anew from a tree is another text. Of a
+statement on a table that is not ours nothing is read but the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from delvec.errors import InvalidOperationError
+from delvec.statements import changes, definitions
+from delvec.statements.cursor import Cursor, Name, Span, verify_brackets
+from delvec.statements.lexer import Kind, Token, syntax_error, tokenize
+from delvec.statements.tree import DescribeDetail, DescribeHistory, Other, Query, Statement
+
+IsOurs = Callable[[Name], bool]
+_QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE", "EXPLAIN")
+_CHANGES = ("INSERT", "DELETE", "UPDATE", "MERGE")
+
+
+def parse(text: str, is_ours: IsOurs) -> Statement:
+    """The statement that the text is; ``is_ours`` tells whether a table's name is one of delvec's."""
+    tokens = tokenize(text)
+    if tokens[0].kind is Kind.END:
+        raise InvalidOperationError("the statement is empty, expected SQL")
+    if tokens[0].word == "BEGIN":
+        return Other()  # a script, in which semicolons are right
+    tokens = _single(text, tokens)
+    verify_brackets(text, tokens)
+    cursor = Cursor(text, tokens)
+    statement = _statement(cursor, is_ours)
+    if statement is not None:
+        cursor.expect_end()
+        return statement
+    first = tokens[0]
+    rewritten = first.word in (*_QUERIES, *_CHANGES) or first.is_symbol("(") or cursor.sees("CREATE", "TABLE")
+    return Query(Span(text, tokens[:-1])) if rewritten else Other()
+
+
+def _single(text: str, tokens: Sequence[Token]) -> tuple[Token, ...]:
+    """The tokens without the semicolon at the end; refuses any other."""
+    *body, end = tokens
+    while body and body[-1].is_symbol(";"):
+        end = Token(Kind.END, "", body[-1].start)
+        body.pop()
+    for token in body:
+        if token.is_symbol(";"):
+            raise syntax_error(text, token.start, "found a second statement after ;, expected one statement")
+    if not body:
+        raise InvalidOperationError("the statement is empty, expected SQL before ;")
+    return (*body, end)
+
+
+def _statement(cursor: Cursor, is_ours: IsOurs) -> Statement | None:
+    """The statement, where it is about a table of ours; else None, and the cursor is where it was."""
+    for words, read in _READERS.items():
+        if cursor.takes(*words):
+            statement = read(cursor, is_ours)
+            if statement is None:
+                cursor.at = 0
+            return statement
+    return None
+
+
+def _history(cursor: Cursor, is_ours: IsOurs) -> DescribeHistory | None:
+    table = _described(cursor, is_ours)
+    if table is None:
+        return None
+    limit = None
+    if cursor.takes("LIMIT"):
+        number = cursor.token(Kind.NUMBER, expected="a number of commits")
+        if not number.text.isdecimal():
+            raise syntax_error(cursor.source, number.start, f"found {number.text}, expected a whole number")
+        limit = int(number.text)
+    return DescribeHistory(table, limit)
+
+
+def _detail(cursor: Cursor, is_ours: IsOurs) -> DescribeDetail | None:
+    table = _described(cursor, is_ours)
+    return None if table is None else DescribeDetail(table)
+
+
+def _described(cursor: Cursor, is_ours: IsOurs) -> Name | None:
+    if not cursor.here.is_name:
+        return None  # Spark's DESCRIBE of a table whose name is that word
+    table = cursor.name("a table")
+    return table if is_ours(table) else None
+
+
+_READERS: Mapping[tuple[str, ...], Callable[[Cursor, IsOurs], Statement | None]] = MappingProxyType(
+    {
+        ("DELETE", "FROM"): changes.delete,
+        ("UPDATE",): changes.update,
+        ("MERGE",): changes.merge,
+        ("INSERT",): changes.insert,
+        ("CREATE", "OR", "REPLACE", "TABLE"): definitions.replace,
+        ("REPLACE", "TABLE"): definitions.replace,
+        ("CREATE", "TABLE"): definitions.create,
+        ("ALTER", "TABLE"): definitions.alter,
+        ("DESCRIBE", "HISTORY"): _history,
+        ("DESC", "HISTORY"): _history,
+        ("DESCRIBE", "DETAIL"): _detail,
+        ("DESC", "DETAIL"): _detail,
+    }
+)

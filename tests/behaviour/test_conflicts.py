@@ -1,0 +1,216 @@
+"""Verb against verb: every winner before every loser, on real tables.
+
+How each race is resolved is written down in ``GRID``; whatever it is, the rows must be those of the two
+statements one after the other, which a model in plain Python says.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from delvec import detect
+from delvec.plan import Base
+from delvec.row_delta import Read, RowDelta, Verb
+from delvec.verify import verify_table
+from racing import losing, told
+from rows import read_table
+from verbs import rows_of
+
+pytestmark = pytest.mark.spark
+
+DDL = "id bigint, v bigint"
+Row = tuple[int, int]
+BASE: list[Row] = [(1, 10), (2, 20), (3, 30), (4, 40), (5, 50), (6, 60), (7, 70), (8, 80)]
+
+
+@dataclass(frozen=True)
+class Statement:
+    run: Callable[[Any], Any]
+    model: Callable[[list[Row]], list[Row]]
+
+
+def frame(table: Any, *rows: Row) -> Any:
+    return table._spark.createDataFrame(list(rows), DDL).coalesce(1)
+
+
+def appending(*rows: Row) -> Statement:
+    return Statement(lambda t: t.append(frame(t, *rows)), lambda held: [*held, *rows])
+
+
+def deleting(where: str, gone: Callable[[Row], bool]) -> Statement:
+    return Statement(lambda t: t.delete(where), lambda held: [row for row in held if not gone(row)])
+
+
+def updating(
+    new: Mapping[str, str], where: str, hit: Callable[[Row], bool], change: Callable[[Row], Row]
+) -> Statement:
+    return Statement(
+        lambda t: t.update(new, where), lambda held: [change(row) if hit(row) else row for row in held]
+    )
+
+
+def upserting(*rows: Row) -> Statement:
+    """Matched rows with an even new value are left as they are."""
+    source = dict(rows)
+
+    def run(table: Any) -> Any:
+        merge = table.merge(frame(table, *rows), "target.id = source.id")
+        merge = merge.when_matched_update({"v": "source.v"}, condition="source.v % 2 = 1")
+        return merge.when_not_matched_insert_all().execute()
+
+    def model(held: list[Row]) -> list[Row]:
+        after = [(i, source[i]) if source.get(i, 0) % 2 else (i, v) for i, v in held]
+        return after + [(i, v) for i, v in rows if i not in {i for i, _ in held}]
+
+    return Statement(run, model)
+
+
+def overwriting(where: str, gone: Callable[[Row], bool], *rows: Row) -> Statement:
+    return Statement(
+        lambda t: t.overwrite(frame(t, *rows), where=where),
+        lambda held: [row for row in held if not gone(row)] + list(rows),
+    )
+
+
+def replacing(*rows: Row) -> Statement:
+    return Statement(lambda t: t.overwrite(frame(t, *rows)), lambda _: list(rows))
+
+
+def compacting(key: int) -> Statement:
+    """The file that holds the key is written again, as it is, without a change of data."""
+
+    def run(table: Any) -> Any:
+        from delta_writer import added, put_file
+
+        inner = detect.open_table(table.location)
+        snapshot = inner.snapshot()
+        plan = snapshot.plan(f"id = {key}")
+        rows = read_table(plan, inner.storage)
+        delta = RowDelta(
+            Base(snapshot.version),
+            "OPTIMIZE",
+            {},
+            Read(f"id = {key}"),
+            Verb.COMPACT,
+            added=added([put_file(inner.storage, rows)]),
+            removed=plan.files.column("file_id").combine_chunks(),
+            data_change=False,
+        )
+        inner.commit(snapshot, delta)
+
+    return Statement(run, list)
+
+
+def is_id(*ids: int) -> Callable[[Row], bool]:
+    return lambda row: row[0] in ids
+
+
+WINNERS = {
+    "append elsewhere": appending((20, 1)),
+    "append of a match": appending((2, 20)),
+    "delete in another file": deleting("id = 6", is_id(6)),
+    "delete in the file": deleting("id = 3", is_id(3)),
+    "delete of the row": deleting("id = 2", is_id(2)),
+    "delete of the file": deleting("id < 5", lambda row: row[0] < 5),
+    "update in the file": updating({"v": "31"}, "id = 3", is_id(3), lambda _: (3, 31)),
+    "update into a match": updating({"id": "2", "v": "20"}, "id = 6", is_id(6), lambda _: (2, 20)),
+    "update of the row": updating({"v": "21"}, "id = 2", is_id(2), lambda _: (2, 21)),
+    "merge in the file": upserting((3, 33), (30, 1)),
+    "merge of a match": upserting((2, 23)),
+    "overwrite in the file": overwriting("id = 3", is_id(3), (3, 32)),
+    "overwrite of all": replacing((40, 4)),
+    "delete of all": Statement(lambda t: t.delete(), lambda _: []),
+    "compaction of the file": compacting(2),
+    "compaction elsewhere": compacting(6),
+    "properties": Statement(lambda t: t.set_properties({"owner": "me"}), list),
+}
+LOSERS = {
+    "append": appending((9, 90)),
+    "delete": deleting("v = 20", lambda row: row[1] == 20),
+    "overwrite where": overwriting("id = 2", is_id(2), (2, 22)),
+    "update": updating({"v": "v + 1"}, "id = 2", is_id(2), lambda row: (2, row[1] + 1)),
+    "merge": upserting((2, 25), (10, 100)),
+    "merge that reads": upserting((2, 24), (10, 100)),
+    "delete()": Statement(lambda t: t.delete(), lambda _: []),
+    "overwrite()": replacing((50, 5)),
+    "properties": Statement(lambda t: t.set_properties({"team": "us"}), list),
+}
+
+TOP, UNITED, AGAIN, DONE = "top", "united", "again", "done"
+"""On top; on top with united vectors; run again; nothing left to do, so no commit.
+
+What is replanned counts as on top: the statement ran once.
+"""
+
+# A row for each winner, a column for each loser.
+GRID = {
+    "append elsewhere": (TOP, TOP, TOP, TOP, TOP, TOP, TOP, TOP, TOP),
+    "append of a match": (TOP, AGAIN, AGAIN, AGAIN, AGAIN, AGAIN, TOP, TOP, TOP),
+    "delete in another file": (TOP, TOP, TOP, TOP, TOP, TOP, TOP, TOP, TOP),
+    "delete in the file": (TOP, UNITED, UNITED, UNITED, UNITED, TOP, TOP, TOP, TOP),
+    "delete of the row": (TOP, DONE, TOP, AGAIN, AGAIN, AGAIN, TOP, TOP, TOP),
+    "delete of the file": (TOP, DONE, TOP, AGAIN, AGAIN, AGAIN, TOP, TOP, TOP),
+    "update in the file": (TOP, UNITED, UNITED, UNITED, UNITED, TOP, TOP, TOP, TOP),
+    "update into a match": (TOP, AGAIN, AGAIN, AGAIN, AGAIN, AGAIN, TOP, TOP, TOP),
+    "update of the row": (TOP, DONE, AGAIN, AGAIN, AGAIN, AGAIN, TOP, TOP, TOP),
+    "merge in the file": (TOP, UNITED, UNITED, UNITED, UNITED, TOP, TOP, TOP, TOP),
+    "merge of a match": (TOP, DONE, AGAIN, AGAIN, AGAIN, AGAIN, TOP, TOP, TOP),
+    "overwrite in the file": (TOP, UNITED, UNITED, UNITED, UNITED, TOP, TOP, TOP, TOP),
+    "overwrite of all": (TOP, DONE, TOP, AGAIN, AGAIN, AGAIN, TOP, TOP, TOP),
+    "delete of all": (TOP, DONE, TOP, AGAIN, AGAIN, AGAIN, DONE, TOP, TOP),
+    "compaction of the file": (TOP, AGAIN, AGAIN, AGAIN, AGAIN, TOP, TOP, TOP, TOP),
+    "compaction elsewhere": (TOP, TOP, TOP, TOP, TOP, TOP, TOP, TOP, TOP),
+    "properties": (AGAIN,) * len(LOSERS),
+}
+CELLS = [(winner, loser, how) for winner, row in GRID.items() for loser, how in zip(LOSERS, row, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def template(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two files: ids 1 to 4, and 5 to 8."""
+    from delvec.table import Table
+
+    place = tmp_path_factory.mktemp("conflicts") / "t"
+    table = Table.create(spark, str(place), spark.createDataFrame(BASE[:4], DDL).coalesce(1))
+    table.append(spark.createDataFrame(BASE[4:], DDL).coalesce(1))
+    return place
+
+
+@pytest.fixture
+def place(template: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(template, tmp_path / "t"))
+
+
+def how_resolved(before: int, result: Any, messages: list[str]) -> str:
+    if any(message.startswith("run 1:") for message in messages):
+        return AGAIN
+    if result.version == before:
+        return DONE
+    return UNITED if result.metrics.get("numFilesUnited") else TOP
+
+
+@pytest.mark.parametrize(("winner", "loser", "how"), CELLS, ids=str)
+def test_a_cell(spark: Any, place: Path, winner: str, loser: str, how: str) -> None:
+    first, second = WINNERS[winner], LOSERS[loser]
+    table = losing(spark, str(place), first.run)
+    with told() as messages:
+        result = second.run(table)
+    assert rows_of(table) == sorted(second.model(first.model(BASE)), key=str)
+    assert how_resolved(2, result, messages) == how
+    if how in (TOP, UNITED):
+        assert (result.version, result.metrics["numCommitTries"]) == (3, 2)
+        (row,) = table.history(1).collect()
+        assert row["metrics"]["numCommitTries"] == "2"
+    assert not verify_table(detect.open_table(str(place))).errors
+
+
+def test_the_grid_shows_every_rule() -> None:
+    """Each verb that delvec has, as winner and as loser, is a line of the grid."""
+    assert set(GRID) == set(WINNERS)
+    assert len(CELLS) == len(WINNERS) * len(LOSERS)

@@ -1,0 +1,258 @@
+"""Previews: what they say of each file is what the verb then does to it; and they write nothing."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions
+
+from delvec.errors import FormatError, InvalidOperationError
+from delvec.spark import preview, removal
+from delvec.spark.preview import FATES, LARGER_VECTOR, LEAVES, VECTOR, WRITTEN_AGAIN
+from delvec.spark.progress import told_to
+from delvec.table import Table
+from lake import Lake
+from scanning import opened
+from verbs import CHANGES_ON, KINDS, VECTORS_OFF, actions, refused, table_of, unchanged
+
+pytestmark = pytest.mark.spark
+
+DDL = "id bigint, v bigint, p int"
+ROWS = [(i, i % 7, i // 10) for i in range(40)]
+SHARE = {"delvec.rewriteDeletedShare": "0.5"}
+GONE = {20, 21, 29}
+CONDITIONS = {
+    "none": (None, lambda _i, _v, _p: True),
+    "a partition": ("p = 1", lambda _i, _v, p: p == 1),
+    "statistics": ("id >= 25", lambda i, _v, _p: i >= 25),
+    "rows here and there": ("v = 3", lambda _i, v, _p: v == 3),
+    "most rows": ("v < 6 AND p < 2", lambda _i, v, p: v < 6 and p < 2),
+    "all rows, found by reading": ("v >= 0 AND v % 7 < 7", lambda _i, _v, _p: True),
+    "no row": ("v = 3 AND id % 7 = 4", lambda _i, _v, _p: False),
+    "no file": ("p = 9", lambda _i, _v, _p: False),
+    "null": ("p = 1 AND NULL", lambda _i, _v, _p: False),
+    "text that only Spark reads": ("size(filter(array(v, 9), x -> x > 4)) = 2", lambda _i, v, _p: v > 4),
+}
+
+
+def made(spark, place, properties=None):
+    """Four files of ten rows in four partitions; of the third, three rows are deleted already."""
+    table = table_of(spark, place, DDL, ROWS, partition_by=["p"], properties=properties)
+    table.delete("id IN (20, 21, 29)")
+    return table
+
+
+@pytest.fixture(scope="module")
+def kept(spark, tmp_path_factory):
+    """A table of each kind, to be copied."""
+    root = tmp_path_factory.mktemp("kept")
+    for kind in ("vectors", "copy-on-write"):
+        made(spark, root / kind, KINDS[kind])
+    made(spark, root / "share", SHARE)
+    return root
+
+
+@pytest.fixture
+def copied(spark, kept, tmp_path):
+    def copy(kind="vectors"):
+        shutil.copytree(kept / kind, tmp_path / kind)
+        return Table.open(spark, str(tmp_path / kind))
+
+    return copy
+
+
+def stored(table):
+    return sorted(str(path) for path in Path(table.location).rglob("*"))
+
+
+def previewed(table, verb, where):
+    """The preview; nothing is there afterwards that was not there before."""
+    before = stored(table)
+    with unchanged(table):
+        if verb == "delete":
+            found = preview.preview_delete(table._spark, table._table, where)
+        else:
+            found = preview.preview_update(table._spark, table._table, {"v": "v + 100"}, where)
+    assert stored(table) == before
+    return found
+
+
+def run(table, verb, where):
+    return table.delete(where) if verb == "delete" else table.update({"v": "v + 100"}, where)
+
+
+def fates(found):
+    """What the preview says: for each file the fate, and the rows deleted afterwards."""
+    return {
+        Path(file["location"]).name: (
+            file["fate"],
+            file["deleted"] + file["matching"] if "vector" in file["fate"] else None,
+        )
+        for file in found.files.to_pylist()
+    }
+
+
+def done(table, left):
+    """The same, as the commit tells it. A file that was removed left whole where no row of its partition is
+    to be left.
+    """
+    adds = {unquote(a["add"]["path"]): a["add"] for a in actions(table) if "add" in a}
+    told = {}
+    for action in actions(table):
+        if "remove" not in action:
+            continue
+        path = unquote(action["remove"]["path"])
+        name = Path(path).name
+        if path in adds:
+            fate = LARGER_VECTOR if "deletionVector" in action["remove"] else VECTOR
+            told[name] = (fate, adds[path]["deletionVector"]["cardinality"])
+        else:
+            partition = int(action["remove"]["partitionValues"]["p"])
+            told[name] = (WRITTEN_AGAIN if left.get(partition) else LEAVES, None)
+    return told
+
+
+CASES = [("vectors", condition) for condition in CONDITIONS] + [
+    (kind, condition)
+    for kind in ("copy-on-write", "share")
+    for condition in ("a partition", "rows here and there", "most rows", "all rows, found by reading")
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "condition"), CASES, ids=[f"{kind}, {condition}" for kind, condition in CASES]
+)
+@pytest.mark.parametrize("verb", ["delete", "update"])
+def test_what_is_said_is_done(copied, verb, kind, condition):
+    where, holds = CONDITIONS[condition]
+    table = copied(kind)
+    found = previewed(table, verb, where)
+    version = table.version
+    live = [row for row in ROWS if row[0] not in GONE]
+    left = Counter(p for i, v, p in live if not holds(i, v, p))
+    assert found.version == version
+    assert found.matching == len(live) - left.total()
+    result = run(table, verb, where)
+    assert found.matching == result.metrics["numDeletedRows" if verb == "delete" else "numUpdatedRows"]
+    assert found.copied == result.metrics.get("numCopiedRows", 0)
+    assert sum(map(found.count, FATES)) == len(found.files)
+    if len(found.files):
+        assert fates(found) == done(table, left)
+    else:
+        assert result.version == version
+
+
+def test_files_that_metadata_decides_are_not_read(copied):
+    table = copied()
+    for path in Path(table.location).rglob("*.parquet"):
+        path.unlink()
+    for verb in ("delete", "update"):
+        found = previewed_unread(table, verb, "p >= 1")
+        assert (found.read, found.skipped, found.matching) == (0, 1, 27)
+        assert found.count(LEAVES) == 3
+        assert previewed_unread(table, verb, None).matching == 37
+
+
+def previewed_unread(table, verb, where):
+    if verb == "delete":
+        return preview.preview_delete(table._spark, table._table, where)
+    return preview.preview_update(table._spark, table._table, {"v": "0"}, where)
+
+
+def test_only_files_that_may_match_are_read(copied):
+    found = previewed(copied(), "delete", "id >= 15 AND v = 3")
+    assert (found.read, found.skipped) == (3, 1)
+
+
+@pytest.mark.parametrize("verb", ["delete", "update"])
+def test_nothing_is_stored_however_many_rows_are_found(copied, monkeypatch, verb):
+    monkeypatch.setattr(removal, "DRIVER_BYTES", 0)
+    monkeypatch.setattr(removal, "FEW_ROWS", 0)
+    found = previewed(copied(), verb, "v = 3")
+    assert found.matching == sum(v == 3 for _, v, _ in ROWS)
+
+
+@pytest.mark.parametrize("verb", ["delete", "update"])
+@pytest.mark.parametrize("where", ["p = 1", "id < 5", "id >= 0", None])
+def test_files_whose_rows_are_not_recorded(spark, tmp_path, verb, where):
+    lake = Lake(tmp_path / "t", pa.schema([("id", pa.int64()), ("v", pa.int64()), ("p", pa.int32())]), ["p"])
+    lake.stats = False
+    for p in (0, 1):
+        lake.write([{"id": i + 10 * p, "v": i, "p": p} for i in range(10)], deleted=[3])
+    lake.commit()
+    table = opened(spark, lake)
+    found = previewed(table, verb, where)
+    result = run(table, verb, where)
+    by_metadata = verb == "delete" and where in ("p = 1", None)
+    assert (found.matching is None) == by_metadata
+    if not by_metadata:
+        assert found.matching == result.metrics[f"num{verb.title()}dRows"]
+    told = {Path(file["location"]).name: file["fate"] for file in found.files.to_pylist()}
+    assert told == {name: fate for name, (fate, _) in done(table, {}).items()}
+
+
+@pytest.mark.parametrize(
+    ("verb", "more", "told"),
+    [
+        ("delete", {}, False),
+        ("delete", VECTORS_OFF, True),
+        ("update", {}, True),
+        ("update", VECTORS_OFF, True),
+    ],
+)
+def test_whether_changes_become_files(spark, tmp_path, verb, more, told):
+    table = made(spark, tmp_path / "t", CHANGES_ON | more)
+    assert previewed(table, verb, "v = 3").change_files is told
+    assert previewed(table, verb, "p = 9").change_files is False
+    run(table, verb, "v = 3")
+    assert any("cdc" in action for action in actions(table)) is told
+
+
+def test_a_condition_may_be_a_column(copied):
+    found = previewed(copied(), "delete", functions.col("id") == 5)
+    assert (found.matching, found.count(VECTOR)) == (1, 1)
+    assert "id" in found.where
+
+
+def test_rows_found_are_told(copied):
+    table, heard = copied(), []
+    with told_to(lambda *told: heard.append(told)):
+        previewed(table, "delete", "v = 3 AND p = 0")
+    assert heard == [("rows found", 1)]
+
+
+@pytest.mark.parametrize(
+    ("assignments", "where", "message"),
+    [
+        ({"nothing": "1"}, None, "unknown column 'nothing' in set"),
+        ({"v": "nothing + 1"}, None, "set of v:"),
+        ({"v": "'text'"}, None, "column v is given string, expected bigint"),
+        ({}, None, "set is empty"),
+        ({"v": "1"}, "nothing = 1", "condition 'nothing = 1' is not usable"),
+        ({"v": "1"}, "rand() > 0", "is not usable"),
+    ],
+)
+def test_what_the_verb_refuses_is_refused(spark, copied, assignments, where, message):
+    table = copied()
+    with refused(table, InvalidOperationError, message):
+        preview.preview_update(spark, table._table, assignments, where)
+
+
+def test_append_only_tables_are_refused(spark, tmp_path):
+    table = table_of(spark, tmp_path / "t", DDL, ROWS, properties={"delta.appendOnly": "true"})
+    with refused(table, InvalidOperationError, "table is append-only"):
+        preview.preview_delete(spark, table._table, None)
+    with refused(table, InvalidOperationError, "table is append-only"):
+        preview.preview_update(spark, table._table, {"v": "1"}, None)
+
+
+def test_rows_of_a_file_that_is_not_in_the_plan_are_refused(spark, copied, monkeypatch):
+    table = copied()
+    monkeypatch.setattr(preview, "location_of", lambda path: path + "x")
+    with refused(table, FormatError, "not in its plan"):
+        preview.preview_delete(spark, table._table, "v = 3")

@@ -1,0 +1,62 @@
+"""A race whose loser is known: another statement commits just before this one's first try."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+Statement = Callable[[Any], Any]
+
+
+class _Raced:
+    """A format's table, before whose commits others come first."""
+
+    def __init__(self, table: Any, others: Sequence[Callable[[], Any]]) -> None:
+        self._table = table
+        self._others = list(others)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._table, name)
+
+    def commit(self, snapshot: Any, delta: Any) -> Any:
+        if self._others:
+            self._others.pop(0)()
+        return self._table.commit(snapshot, delta)
+
+
+def losing(spark: Any, location: str, *winners: Statement) -> Any:
+    """The table, opened by one that will lose to each winner in turn, one at each try."""
+    from delvec.table import Table
+
+    table = Table.open(spark, location)
+
+    def winning(statement: Statement) -> Callable[[], Any]:
+        return lambda: statement(Table.open(spark, location))
+
+    table._table = _Raced(table._table, [winning(statement) for statement in winners])  # type: ignore[assignment]
+    return table
+
+
+class _Messages(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+
+@contextmanager
+def told(name: str = "delvec") -> Iterator[list[str]]:
+    """What is logged inside."""
+    logger, handler = logging.getLogger(name), _Messages()
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield handler.messages
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
