@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from delvec.cli import main as cli
-from delvec.errors import CommitConflictError
+from delvec.errors import CommitConflictError, DelvecError
 from golden_data import golden
 
 COMMAND = Path(sys.executable).with_name("delvec")
@@ -175,9 +175,28 @@ def test_storage_failure_is_told_apart(delvec, orders, monkeypatch):
 
 
 def test_other_errors_of_ours(delvec, orders, monkeypatch):
-    monkeypatch.setattr("delvec.detect.open_table", raising(CommitConflictError("version 4\nis taken")))
+    monkeypatch.setattr("delvec.detect.open_table", raising(DelvecError("something\nelse")))
     run = delvec("show", orders)
-    assert (run.code, run.err) == (7, "error: version 4 is taken\n")
+    assert (run.code, run.err) == (7, "error: something else\n")
+
+
+def test_another_writer_came_first(delvec, orders, monkeypatch):
+    monkeypatch.setattr("delvec.detect.open_table", raising(CommitConflictError("version 4 is taken")))
+    run = delvec("show", orders)
+    assert (run.code, run.err) == (8, "error: version 4 is taken\n")
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [("ParseException", 2), ("AnalysisException", 2), ("SparkRuntimeException", 7), ("PySparkException", 7)],
+)
+def test_what_spark_refuses_is_one_line(delvec, orders, monkeypatch, kind, code):
+    import pyspark.errors
+
+    error = getattr(pyspark.errors, kind)("\n[NO] Not so. SQLSTATE: 1; line 1 pos 7;\n'Project\n+- x")
+    monkeypatch.setattr("delvec.detect.open_table", raising(error))
+    run = delvec("show", orders)
+    assert (run.code, run.err) == (code, "error: [NO] Not so. SQLSTATE: 1; line 1 pos 7\n")
 
 
 def test_a_mistake_of_ours_shows_where(delvec, orders, monkeypatch):

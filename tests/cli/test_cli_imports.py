@@ -12,18 +12,24 @@ LOADED = {
     "delvec",
     "delvec.cli",
     "delvec.cli.arguments",
+    "delvec.cli.change",
+    "delvec.cli.delete",
     "delvec.cli.demo",
     "delvec.cli.dv",
     "delvec.cli.files",
     "delvec.cli.history",
     "delvec.cli.main",
     "delvec.cli.output",
+    "delvec.cli.progress",
     "delvec.cli.show",
     "delvec.cli.spark",
+    "delvec.cli.sql",
+    "delvec.cli.update",
     "delvec.cli.verify",
     "delvec.errors",
     "delvec.version",
 }
+COMMANDS = ("show", "files", "history", "dv", "verify", "delete", "update", "sql", "demo")
 HEAVY = {"numpy", "obstore", "orjson", "pyarrow", "pyiceberg", "pyroaring", "pyspark", "sqlglot"}
 
 PROGRAM = """
@@ -39,7 +45,7 @@ print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)
     [
         ["--help"],
         ["--version"],
-        *(([command, "--help"]) for command in ("show", "files", "history", "dv", "verify", "demo")),
+        *([command, "--help"] for command in COMMANDS),
     ],
     ids=" ".join,
 )
@@ -55,7 +61,8 @@ def test_what_help_loads(arguments):
 
 def test_help_has_examples_and_exit_codes(delvec):
     text = " ".join(delvec("--help").out.split())
-    for command in ("show", "files", "history", "dv", "verify", "demo"):
+    for command in COMMANDS:
         assert command in text
         assert "Example: delvec" in " ".join(delvec(command, "--help").out.split())
     assert "Exit codes: 0 fine, 1 verify found errors" in text
+    assert "8 another writer came first" in text

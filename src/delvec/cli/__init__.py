@@ -1,1 +1,1 @@
-"""The command line, without Spark."""
+"""The command line."""

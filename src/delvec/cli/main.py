@@ -4,6 +4,7 @@
     1   verify found errors                 5   something delvec does not do
     2   a bad command line or condition     6   the store failed
     3   no such table, version or file      7   anything else
+    8   another writer came first
 
 The modules of the commands import what is heavy only when they run: `delvec --help` is to be quick.
 """
@@ -18,14 +19,21 @@ from typing import Annotated, Any
 
 import typer
 
+from delvec.cli.delete import delete
 from delvec.cli.demo import demo
 from delvec.cli.dv import dv
 from delvec.cli.files import files
 from delvec.cli.history import history
 from delvec.cli.output import JsonOutput, Output, TextOutput
 from delvec.cli.show import show
+from delvec.cli.spark import FAILED as OTHER
+from delvec.cli.spark import REFUSED as USAGE
+from delvec.cli.spark import spark_exit_code, spark_message
+from delvec.cli.sql import sql
+from delvec.cli.update import update
 from delvec.cli.verify import verify
 from delvec.errors import (
+    CommitConflictError,
     DelvecError,
     FormatError,
     InvalidOperationError,
@@ -36,8 +44,6 @@ from delvec.errors import (
 )
 from delvec.version import __version__
 
-USAGE = 2
-OTHER = 7
 INTERRUPTED = 130  # as shells count a process that a signal ended
 BROKEN_PIPE = 141
 
@@ -49,6 +55,7 @@ EXIT_CODES: tuple[tuple[type[DelvecError], int], ...] = (
     (FormatError, 4),
     (UnsupportedFeatureError, 5),
     (StorageError, 6),
+    (CommitConflictError, 8),
     (DelvecError, OTHER),
 )
 
@@ -57,9 +64,9 @@ _UsageError: type[Exception] = typer.BadParameter.__bases__[0].__bases__[0]
 
 app = typer.Typer(
     add_completion=False,
-    help="Look into lakehouse tables and their deletion vectors, without Spark.",
+    help="Look into lakehouse tables and their deletion vectors, without Spark; and change rows, with it.",
     epilog="Exit codes: 0 fine, 1 verify found errors, 2 bad command line, 3 no such table, version or file, "
-    "4 bad file, 5 unsupported, 6 storage failed, 7 anything else.",
+    "4 bad file, 5 unsupported, 6 storage failed, 7 anything else, 8 another writer came first.",
 )
 
 
@@ -78,6 +85,9 @@ for _command, _example in (
     (history, "delvec history s3://lake/orders --limit 5 --option region=eu-west-1"),
     (dv, "delvec dv /lake/orders --file part-00002.parquet --ranges 20"),
     (verify, "delvec verify /lake/orders --json"),
+    (delete, "delvec delete /lake/orders --where \"placed < DATE'2020-01-01'\" --dry-run"),
+    (update, 'delvec update /lake/orders --set "amount = amount * 2" --where "id = 7" --yes'),
+    (sql, 'delvec sql "SELECT count(*) FROM delvec.`/lake/orders` WHERE region = :r" --param r=eu'),
     (demo, "delvec demo"),
 ):
     app.command(epilog=f"Example: {_example}")(_command)
@@ -110,7 +120,12 @@ def _run(argv: Sequence[str], output: Output) -> int:
     except (typer.Abort, KeyboardInterrupt):
         output.error("Interrupted", "interrupted")
         return INTERRUPTED
-    except Exception as error:  # a mistake of ours: what led to it helps to find it
+    except Exception as error:
+        refused = spark_exit_code(error)
+        if refused is not None:
+            output.error(type(error).__name__, spark_message(error))
+            return refused
+        # A mistake of ours: what led to it helps to find it.
         traceback.print_exc()
         output.error(type(error).__name__, f"unexpected {type(error).__name__}: {error}")
         return OTHER

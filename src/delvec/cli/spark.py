@@ -1,8 +1,12 @@
-"""A Spark session for commands that read rows: local, quiet, gone with the command."""
+"""A Spark session for commands that read or write rows: local, quiet, gone with the command.
+
+Where the environment names a Connect server (SPARK_REMOTE), it is a session of that server.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,26 +18,52 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "2g",
+}
+REFUSED, FAILED = 2, 7
+_SPARK, _HADOOP_STORE = "spark.", "spark.hadoop.fs."
+
+
+def session_settings(options: Mapping[str, str]) -> dict[str, str]:
+    """Those of a command's options that are settings of Spark: ``spark.…``, and Hadoop's ``fs.…``."""
+    hadoop = {f"spark.hadoop.{name}": value for name, value in options.items() if name.startswith("fs.")}
+    return hadoop | {name: value for name, value in options.items() if name.startswith(_SPARK)}
+
+
+def store_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Those of a command's options that are for the store."""
+    return {
+        name: value
+        for name, value in options.items()
+        if not name.startswith(_SPARK) or name.startswith(_HADOOP_STORE)
+    }
+
+
 @contextmanager
-def local_session() -> Iterator[SparkSession]:
-    """A session on this machine; what is missing to start one is said."""
+def local_session(
+    settings: Mapping[str, str] | None = None, *, purpose: str = "reading rows"
+) -> Iterator[SparkSession]:
+    """A session with these settings; what is missing to start one is said."""
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise UnsupportedFeatureError(
-            f"reading rows needs PySpark, expected it installed (pip install 'delvec[spark]'): {error}",
+            f"{purpose} needs PySpark, expected it installed (pip install 'delvec[spark]'): {error}",
             feature="pyspark",
         ) from None
-    builder = (
-        SparkSession.builder.master("local[*]")
-        .appName("delvec")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-    )
+    builder = SparkSession.builder.appName("delvec")
+    if "SPARK_REMOTE" in os.environ:
+        builder = builder.config(map={**(settings or {})})
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need delvec
+        partitions = {"spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2))}
+        builder = builder.master("local[*]").config(map={**_SETTINGS, **partitions, **(settings or {})})
     with tempfile.TemporaryFile() as said:
         try:
             with _stderr_to(said):
@@ -80,3 +110,17 @@ def read_rows(
 
         frame = Table.open(session, location, storage_options=options).to_df(version, timestamp, where)
         return frame.columns, frame.limit(count).toArrow().to_pylist()
+
+
+def spark_exit_code(error: Exception) -> int | None:
+    """How a command ends that Spark refused: 2 where the statement is to blame; None: it was not Spark."""
+    errors = sys.modules.get("pyspark.errors")  # not loaded: then it has raised nothing
+    if errors is None or not isinstance(error, errors.PySparkException):
+        return None
+    blamed = (errors.ParseException, errors.AnalysisException)
+    return REFUSED if isinstance(error, blamed) else FAILED
+
+
+def spark_message(error: Exception) -> str:
+    """What Spark says, without the text and the plan that it repeats."""
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).rstrip("; ")

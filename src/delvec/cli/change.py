@@ -1,0 +1,230 @@
+"""What the commands that change rows share: asking first, the dry run, and the summary at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import RenderableType
+
+from delvec.cli.arguments import first, storage_options
+from delvec.cli.output import Result, cell, counted, number, pairs, table
+from delvec.cli.progress import error_console, spark_progress
+from delvec.cli.spark import local_session, session_settings, store_options
+from delvec.errors import InvalidOperationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from delvec import formats
+    from delvec.spark.preview import Preview
+    from delvec.spark.target import OperationResult
+    from delvec.table import Table
+
+Rows = Annotated[
+    str | None,
+    typer.Option("--where", metavar="SQL", help="The rows for which this is true.", show_default=False),
+]
+All = Annotated[bool, typer.Option("--all", help="Every row: instead of --where.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking first.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say which files would be touched and how; change nothing.")
+]
+
+_FATES = {
+    "leaves": "leaves",
+    "vector": "gets a vector",
+    "larger-vector": "gets a larger vector",
+    "written-again": "is written again",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How a change was asked for."""
+
+    dry_run: bool
+    yes: bool
+    json: bool
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A statement about to be carried out: what it would do, and how it is done."""
+
+    operation: str
+    preview: Callable[[SparkSession, formats.Table], Preview]
+    run: Callable[[Table], OperationResult]
+
+
+def carry_out(path: str, change: Change, asked: Asked, option: Sequence[str] | None) -> Result:
+    """Do it, or say what it would do; who has not said ``yes`` is told that, and asked."""
+    from delvec import detect
+
+    verify_answer(asked)
+    options = storage_options(option)
+    stored = store_options(options)
+    if stored or is_local(path):
+        detect.open_table(path, stored).snapshot()  # a wrong path is told before Spark starts
+    with local_session(session_settings(options), purpose="changing rows") as session:
+        from delvec.spark.session import session_storage_options
+        from delvec.table import Table
+
+        opened = detect.open_table(path, session_storage_options(session, path, stored))
+        if not asked.yes or asked.dry_run:
+            with spark_progress(session, hidden=asked.json):
+                planned = Planned(change.preview(session, opened), asked.limit)
+            if asked.dry_run:
+                return planned
+            confirm(planned)
+        with spark_progress(session, hidden=asked.json):
+            done = change.run(Table(session, opened))
+        return Changed(opened.location, change.operation, done.version, done.metrics)
+
+
+def is_local(path: str) -> bool:
+    from delvec import location
+
+    return location.normalize(path).startswith("/")
+
+
+def verify_rows_chosen(where: str | None, *, all_rows: bool) -> None:
+    if where is None and not all_rows:
+        raise InvalidOperationError("--where is missing, expected a condition, or --all to mean every row")
+    if where is not None and all_rows:
+        raise InvalidOperationError("both --where and --all are given, expected one of them")
+
+
+def verify_answer(asked: Asked) -> None:
+    """Refuse to change anything where no one has agreed and no one can be asked."""
+    if asked.yes or asked.dry_run:
+        return
+    if asked.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        why = "with --json" if asked.json else "without a terminal"
+        raise InvalidOperationError(
+            f"nobody can be asked {why}, expected --yes to change rows, or --dry-run to see what would change"
+        )
+
+
+def confirm(planned: Result) -> None:
+    """Ask on the terminal, showing what would be done; a no is an error."""
+    console = error_console()
+    for part in planned.render():
+        console.print(part)
+    console.print("Do it? [y/N]: ", end="")
+    answer = sys.stdin.readline()
+    if not answer:  # the input has ended
+        raise typer.Abort
+    if answer.strip().lower() not in ("y", "yes"):
+        raise InvalidOperationError("not confirmed, nothing was changed")
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a statement would do; the first ``limit`` of the files that it would touch are listed."""
+
+    preview: Preview
+    limit: int
+
+    exit_code = 0
+
+    def document(self) -> Mapping[str, Any]:
+        preview = self.preview
+        return {
+            "dry_run": True,
+            "location": preview.location,
+            "operation": preview.operation,
+            "version": preview.version,
+            "where": preview.where,
+            "rows": preview.matching,
+            "copied_rows": preview.copied,
+            "change_files": preview.change_files,
+            "total": len(preview.files),
+            "fates": {fate: preview.count(fate) for fate in _FATES},
+            "read": preview.read,
+            "skipped": preview.skipped,
+            "files": self._files(),
+        }
+
+    def render(self) -> Iterable[RenderableType]:
+        files = self._files()
+        if files:
+            headings = ("file", "rows", "deleted", "matching", "left", "what becomes of it")
+            shown = table(*headings, numbers=headings[1:5], fold=("file",))
+            for file in files:
+                counts = (number(file[name]) for name in headings[1:5])
+                shown.add_row(cell(file["path"]), *counts, _FATES[file["fate"]])
+            yield shown
+        if len(files) < len(self.preview.files):
+            yield f"{len(self.preview.files) - len(files):,} more not shown (--limit)"
+        yield from self._summary()
+
+    def _summary(self) -> Iterator[str]:
+        preview, count = self.preview, self.preview.count
+        rows = "? rows" if preview.matching is None else counted(preview.matching, "row")
+        yield (
+            f"{preview.operation} would touch {rows} in {counted(len(preview.files), 'file')} "
+            f"of version {preview.version}"
+        )
+        if preview.files:
+            yield (
+                f"files: {count('leaves'):,} leave, {count('vector'):,} get a vector, "
+                f"{count('larger-vector'):,} a larger one, {count('written-again'):,} are written again "
+                f"({number(preview.copied)} rows copied)"
+            )
+        if preview.change_files:
+            yield "the changes would be written as files of their own, too"
+        yield f"to find out, {counted(preview.read, 'file')} read, {counted(preview.skipped, 'file')} skipped"
+
+    def _files(self) -> list[Mapping[str, Any]]:
+        from delvec import location
+
+        files = self.preview.files
+        return [
+            {"path": location.relative(self.preview.location, file["location"]) or file["location"]}
+            | file
+            | {"left": _left(file)}
+            for file in files.slice(0, first(len(files), self.limit)).to_pylist()
+        ]
+
+
+def _left(file: Mapping[str, Any]) -> int | None:
+    if file["rows"] is None or file["matching"] is None:
+        return 0 if file["fate"] == "leaves" else None
+    left: int = file["rows"] - file["deleted"] - file["matching"]
+    return left
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What a statement did. A version that was there before: there was nothing to do."""
+
+    location: str
+    operation: str
+    version: int
+    metrics: Mapping[str, int]
+
+    exit_code = 0
+
+    def document(self) -> Mapping[str, Any]:
+        return {
+            "location": self.location,
+            "operation": self.operation,
+            "version": self.version,
+            "metrics": self.metrics,
+        }
+
+    def render(self) -> Iterable[RenderableType]:
+        told = [(name, f"{value:,}") for name, value in self.metrics.items() if value]
+        yield pairs(
+            [
+                ("location", cell(self.location)),
+                ("operation", self.operation),
+                ("version", f"{self.version}" if told else f"{self.version}, as before: no row matched"),
+                *told,
+            ]
+        )

@@ -1,0 +1,41 @@
+"""`delvec delete`: rows go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from delvec.cli.arguments import DEFAULT_LIMIT, Json, Limit, Path, StorageOptions
+from delvec.cli.change import All, Asked, Change, DryRun, Rows, Yes, carry_out, verify_rows_chosen
+from delvec.cli.output import Result
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from delvec import formats
+    from delvec.spark.preview import Preview
+
+
+def delete(
+    path: Path,
+    *,
+    where: Rows = None,
+    all_rows: All = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    limit: Limit = DEFAULT_LIMIT,
+    json: Json = False,
+    option: StorageOptions = None,
+) -> Result:
+    """Delete the rows for which --where is true, or with --all every row, in a local Spark session.
+
+    Asks first, unless --yes is given; where nobody can be asked, --yes or --dry-run must be.
+    """
+    verify_rows_chosen(where, all_rows=all_rows)
+
+    def preview(session: SparkSession, table: formats.Table) -> Preview:
+        from delvec.spark.preview import preview_delete
+
+        return preview_delete(session, table, where)
+
+    change = Change("DELETE", preview, lambda table: table.delete(where))
+    return carry_out(path, change, Asked(dry_run, yes, json, limit), option)

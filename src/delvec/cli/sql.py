@@ -1,0 +1,241 @@
+"""`delvec sql`: a statement in Spark's words, on tables of any format."""
+
+from __future__ import annotations
+
+import decimal
+import json as json_texts
+import pathlib
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import RenderableType
+
+from delvec.cli.arguments import DEFAULT_LIMIT, Json, Limit, StorageOptions, storage_options
+from delvec.cli.change import Asked, DryRun, Planned, Yes, confirm, verify_answer
+from delvec.cli.output import Result, cell, counted, table
+from delvec.cli.progress import spark_progress
+from delvec.cli.spark import local_session, session_settings
+from delvec.errors import InvalidOperationError, ObjectNotFoundError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Text = Annotated[
+    str | None,
+    typer.Argument(metavar="TEXT", help="The statement. Tables are delvec.`path`.", show_default=False),
+]
+File = Annotated[
+    str | None,
+    typer.Option(
+        "--file",
+        metavar="F",
+        help="Read the statement from this file; - is standard input.",
+        show_default=False,
+    ),
+]
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--param",
+        metavar="NAME=VALUE",
+        help="The value of :NAME. A number, true, false or null as JSON has them, else a text. "
+        "May be repeated.",
+        show_default=False,
+    ),
+]
+
+_READING = ("SELECT", "VALUES", "TABLE", "SHOW", "DESCRIBE", "DESC", "EXPLAIN", "SET")
+_OPENING = ("WITH", "FROM", "(")  # what a query may begin with, and a statement that changes rows, too
+_CHANGING = ("INSERT", "DELETE", "UPDATE", "MERGE")
+
+
+def sql(
+    text: Text = None,
+    *,
+    file: File = None,
+    param: Parameters = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    limit: Limit = DEFAULT_LIMIT,
+    json: Json = False,
+    option: StorageOptions = None,
+) -> Result:
+    """Run a SQL statement in a local Spark session, and print the rows that it gives.
+
+    What is no query is asked for first, unless --yes is given; --dry-run is for DELETE and UPDATE. An
+    --option is a setting of Spark here: spark.…, or Hadoop's fs.….
+    """
+    statement, values = _statement(text, file), parameters(param) or None
+    asked = Asked(dry_run, yes, json, limit)
+    changing = not is_query(statement)
+    if changing:
+        verify_answer(asked)
+    elif dry_run:
+        raise InvalidOperationError("--dry-run is given for a query, expected a DELETE or an UPDATE")
+    with local_session(_settings(option), purpose="running SQL") as session:
+        if changing and (dry_run or not yes):
+            with spark_progress(session, hidden=json):
+                planned = _planned(session, statement, values, asked)
+            if dry_run:
+                return planned
+            confirm(planned)
+        with spark_progress(session, hidden=json):
+            return _fetched(_run(session, statement, values), limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The first rows that a statement gave; ``columns`` are names and types, names may be there twice."""
+
+    columns: tuple[tuple[str, str], ...]
+    rows: Sequence[Sequence[Any]]
+    truncated: bool
+
+    exit_code = 0
+
+    def document(self) -> Mapping[str, Any]:
+        return {
+            "columns": [{"name": name, "type": kind} for name, kind in self.columns],
+            "rows": self.rows,
+            "truncated": self.truncated,
+        }
+
+    def render(self) -> Iterable[RenderableType]:
+        if not self.columns:
+            yield "done"
+            return
+        headings = [cell(name) for name, _ in self.columns]
+        shown = table(*headings, fold=headings)
+        for row in self.rows:
+            shown.add_row(*("NULL" if value is None else cell(value) for value in row))
+        yield shown
+        more = "; more not shown (--limit)" if self.truncated else ""
+        yield counted(len(self.rows), "row") + more
+
+
+def parameters(given: Sequence[str] | None) -> dict[str, Any]:
+    """The values by their names; what is no NAME=VALUE is refused."""
+    found: dict[str, Any] = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise InvalidOperationError(f"--param is {text!r}, expected NAME=VALUE")
+        if name in found:
+            raise InvalidOperationError(f"--param gives {name} twice, expected once")
+        found[name] = _value(value)
+    return found
+
+
+def _value(text: str) -> Any:
+    """A number, a truth value, null, or a text in double quotes as JSON has them; else the text itself."""
+    try:
+        value = json_texts.loads(text, parse_float=_fraction, parse_constant=_no_number)
+    except ValueError:
+        return text
+    return text if isinstance(value, list | dict) else value
+
+
+def _fraction(text: str) -> decimal.Decimal | float:
+    """As SQL reads it: exact, unless it has an exponent."""
+    return float(text) if "e" in text.lower() else decimal.Decimal(text)
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(text)  # NaN and Infinity, which JSON does not have
+
+
+def is_query(statement: str) -> bool:
+    """Whether the statement changes nothing for sure; what cannot be taken apart may change something."""
+    from sqlglot.dialects.spark import Spark
+    from sqlglot.errors import TokenError
+
+    try:
+        tokens = Spark().tokenize(statement)
+    except TokenError:
+        return False
+    quoted = ("STRING", "IDENTIFIER")
+    words = ["" if token.token_type.name in quoted else token.text.upper() for token in tokens]
+    if not words or words[0] not in _OPENING:
+        return bool(words) and words[0] in _READING
+    return not any(word in _CHANGING for word in words)
+
+
+def _statement(text: str | None, file: str | None) -> str:
+    if (text is None) == (file is None):
+        given = "neither TEXT nor --file is" if text is None else "both TEXT and --file are"
+        raise InvalidOperationError(f"{given} given, expected one of them")
+    if text is not None:
+        return text
+    assert file is not None
+    if file == "-":
+        return sys.stdin.read()
+    try:
+        return pathlib.Path(file).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ObjectNotFoundError("no such file", path=file) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidOperationError(f"--file cannot be read: {error}") from None
+
+
+def _settings(option: Sequence[str] | None) -> dict[str, str]:
+    options = storage_options(option)
+    settings = session_settings(options)
+    for name in options:
+        if name not in settings and f"spark.hadoop.{name}" not in settings:
+            raise InvalidOperationError(
+                f"--option {name} is no setting of Spark, expected a name that starts with spark. or fs."
+            )
+    return settings
+
+
+def _fetched(frame: DataFrame, limit: int) -> Fetched:
+    columns = tuple((field.name, field.dataType.simpleString()) for field in frame.schema)
+    if not columns:
+        return Fetched((), (), truncated=False)
+    # One more than is shown tells whether there are more.
+    rows = _rows(frame.limit(limit + 1) if limit else frame)
+    return Fetched(columns, rows[:limit] if limit else rows, truncated=bool(limit) and len(rows) > limit)
+
+
+def _rows(frame: DataFrame) -> list[tuple[Any, ...]]:
+    if "variant" in frame.schema.simpleString():  # which Arrow has no type for
+        return [tuple(row) for row in frame.collect()]
+    return list(zip(*(column.to_pylist() for column in frame.toArrow().columns), strict=True))
+
+
+def _run(session: SparkSession, statement: str, values: Mapping[str, Any] | None) -> DataFrame:
+    import delvec
+
+    return delvec.sql(session, statement, None if values is None else dict(values))
+
+
+def _planned(session: SparkSession, statement: str, values: Mapping[str, Any] | None, asked: Asked) -> Result:
+    from delvec.cli.sql_preview import preview_statement
+
+    preview = preview_statement(session, statement, values)
+    if preview is not None:
+        return Planned(preview, asked.limit)
+    if asked.dry_run:
+        raise InvalidOperationError(
+            "--dry-run is not possible for this statement, expected a DELETE or an UPDATE of a delvec table"
+        )
+    return Unforeseen(statement)
+
+
+@dataclass(frozen=True, slots=True)
+class Unforeseen:
+    """A statement of which no one can tell beforehand what it will do."""
+
+    statement: str
+
+    exit_code = 0
+
+    def document(self) -> Mapping[str, Any]:
+        return {"statement": self.statement}
+
+    def render(self) -> Iterable[RenderableType]:
+        yield cell(self.statement.strip())
+        yield "what this will change is not known before"

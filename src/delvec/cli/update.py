@@ -1,0 +1,75 @@
+"""`delvec update`: rows get other values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from delvec.cli.arguments import DEFAULT_LIMIT, Json, Limit, Path, StorageOptions
+from delvec.cli.change import All, Asked, Change, DryRun, Rows, Yes, carry_out, verify_rows_chosen
+from delvec.cli.output import Result
+from delvec.errors import InvalidOperationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from delvec import formats
+    from delvec.spark.preview import Preview
+
+
+Set = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="COLUMN=SQL",
+        help="A column and its new value, an expression over the row. May be repeated.",
+        show_default=False,
+    ),
+]
+# Backquotes enclose a name, or a part of it, that may hold anything.
+_ASSIGNMENT = re.compile(r"\s*((?:`(?:[^`]|``)*`|[^`=])+?)\s*=(?!=)(.*)", re.DOTALL)
+
+
+def update(
+    path: Path,
+    *,
+    assignment: Set,
+    where: Rows = None,
+    all_rows: All = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    limit: Limit = DEFAULT_LIMIT,
+    json: Json = False,
+    option: StorageOptions = None,
+) -> Result:
+    """Give columns other values in the rows for which --where is true, or with --all in every row.
+
+    Done by a local Spark session. Asks first, unless --yes is given; where nobody can be asked, --yes or
+    --dry-run must be.
+    """
+    verify_rows_chosen(where, all_rows=all_rows)
+    assignments = assigned(assignment)
+
+    def preview(session: SparkSession, table: formats.Table) -> Preview:
+        from delvec.spark.preview import preview_update
+
+        return preview_update(session, table, assignments, where)
+
+    change = Change("UPDATE", preview, lambda table: table.update(assignments, where))
+    return carry_out(path, change, Asked(dry_run, yes, json, limit), option)
+
+
+def assigned(given: Sequence[str]) -> dict[str, str]:
+    """The expression for each column; what is no ``column = expression`` is refused."""
+    found: dict[str, str] = {}
+    for text in given:
+        match = _ASSIGNMENT.fullmatch(text)
+        if match is None or not match[2].strip():
+            raise InvalidOperationError(f"--set is {text!r}, expected COLUMN=SQL")
+        if match[1] in found:
+            raise InvalidOperationError(f"--set gives column {match[1]} twice, expected once")
+        found[match[1]] = match[2].strip()
+    return found
