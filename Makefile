@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 WORKERS ?= 2
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: help setup demo test test-slow fuzz lint format interop bench test-matrix s3-server clean
+.PHONY: help setup demo test test-slow soak fuzz lint format interop bench test-matrix s3-server clean
 
 help:  ## say what there is
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,6 +33,9 @@ test: setup  ## all that needs Python packages and Java only
 test-slow: setup  ## the suites left out of the ordinary run
 	$(PYTEST) -m "slow and not interop" --timeout 3600
 
+soak: setup  ## random writers, readers and crashes for SOAK_MINUTES (30), then the check of every commit
+	PYTHONPATH=tests $(BIN)/python -W ignore tests/soak/soak.py
+
 fuzz: setup  ## ten times the ordinary number of fuzz cases
 	DELVEC_FUZZ_SCALE=10 $(PYTEST) tests/fuzz --timeout 3600
 
@@ -50,7 +53,7 @@ interop: setup  ## against the official jars, by Maven into a cache outside the 
 	$(BIN)/python -m pytest -m interop --timeout 1800 tests/interop
 
 bench: setup  ## figures against named peers, for docs/benchmarks.md
-	$(BIN)/python -m bench vectors log scan write requests
+	$(BIN)/python -m bench vectors log scan write writers requests
 
 test-matrix: setup  ## a smoke run on each supported PySpark
 	tools/test_matrix.sh

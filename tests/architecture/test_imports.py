@@ -20,6 +20,7 @@ PUBLIC = {
     "TableNotFoundError",
     "UnsupportedFeatureError",
     "__version__",
+    "sql",
 }
 
 
@@ -63,5 +64,5 @@ def test_the_public_names() -> None:
 
 
 def test_every_error_is_a_delvec_error() -> None:
-    for name in PUBLIC - {"Table", "__version__"}:
+    for name in PUBLIC - {"Table", "__version__", "sql"}:
         assert issubclass(getattr(delvec, name), delvec.DelvecError)

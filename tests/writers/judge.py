@@ -1,0 +1,248 @@
+"""What must hold after many writers: the commits in the log's order, one at a time, are what was reported.
+
+- every reported success has a version of its own in the log, by that operation; no reported failure has one;
+- replayed in the order of their versions, in plain Python, they give the table's rows at each version, and
+  each statement's counts are those it would have had alone at its place;
+- a statement that changed nothing had nothing to change at the version it names;
+- no writer sees the table go back;
+- a statement whose process died is in the log once or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from delvec import detect
+from delvec.deletes.loader import load_vectors
+from delvec.verify import verify_table
+from writers.client import Task, row_text
+from writers.serial import OPERATIONS, State, after
+from writers.statements import DELETE, UPDATE, Row, Statement
+
+_TOKEN = re.compile(r"/\* statement (\d+) \*/")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A statement of a writer and what its journal tells of it: nothing where the process died."""
+
+    writer: int
+    statement: Statement
+    outcome: Mapping[str, Any] | None
+
+    @property
+    def version(self) -> int | None:
+        return None if self.outcome is None else self.outcome.get("version")
+
+    @property
+    def changed_nothing(self) -> bool:
+        """Deletes and updates may: they commit nothing then."""
+        if self.version is None or self.statement.verb not in (DELETE, UPDATE):
+            return False
+        metrics = self.outcome["metrics"] if self.outcome else {}
+        return not metrics.get("numDeletedRows") and not metrics.get("numUpdatedRows")
+
+    def __str__(self) -> str:
+        return f"writer {self.writer}: {self.statement}: {self.outcome}"
+
+
+@dataclass(slots=True)
+class Verdict:
+    """Counts of a run that was found right."""
+
+    commits: int = 0
+    nothing: int = 0
+    conflicts: int = 0
+    dead_done: int = 0  # statements of processes that died, in the log
+    dead_undone: int = 0  # and not there
+    reads: int = 0
+    tries: Counter[str] = field(default_factory=Counter)
+
+
+def told_in(tasks: Iterable[Task]) -> list[Told]:
+    """What the writers of these tasks told, each in its order."""
+    found = []
+    for task in tasks:
+        lines = _lines(task.journal)
+        begun = sum("begins" in line for line in lines)
+        ends = {line["ended"]: line for line in lines if "ended" in line}
+        given = islice(task.statements(), begun)
+        found += [Told(task.writer, one, ends.get(number)) for number, one in enumerate(given)]
+    return found
+
+
+def _lines(journal: Path) -> list[dict[str, Any]]:
+    if not journal.exists():
+        return []
+    whole = [line for line in journal.read_bytes().split(b"\n")[:-1] if line]
+    return [json.loads(line) for line in whole]
+
+
+class Judge:
+    """Looks at a table, as it is stored, without Spark."""
+
+    def __init__(self, location: str, options: Mapping[str, str] | None = None) -> None:
+        self.table = detect.open_table(location, dict(options or {}))
+        self._files: dict[str, pa.Table] = {}
+
+    def judge(
+        self, first: State, told: Iterable[Told], *, every: int = 1, readers: Iterable[Path] = ()
+    ) -> Verdict:
+        """Hold the table's versions after 0, which is ``first``, against what was told of them."""
+        told = list(told)
+        verdict = Verdict()
+        bugs = [one for one in told if one.outcome and "bug" in one.outcome]
+        assert not bugs, f"{len(bugs)} statements failed with errors that are not ours: {bugs[0]}"
+        claims = self._claims(told, verdict)
+        dying = {one.statement.token: one for one in told if one.outcome is None}
+        idle = _by_version(one for one in told if one.changed_nothing)
+        seen = _by_version_read(readers)
+        state, last = first, self.table.snapshot().version
+        self._check_idle(idle.get(0, ()), state)
+        self._check_reads(0, seen.pop(0, ()), state)
+        for version in range(1, last + 1):
+            one = claims.pop(version, None) or self._found(version, dying)
+            state, counts = after(state, one.statement)
+            self._check_counts(version, one, counts)
+            self._check_idle(idle.pop(version, ()), state)
+            reads = seen.pop(version, ())
+            if version % every == 0 or version == last or reads:
+                self._check_rows(version, state, one)
+            self._check_reads(version, reads, state)
+            verdict.commits += 1
+            verdict.reads += len(reads)
+            verdict.dead_done += one.outcome is None
+        assert not claims, f"reported and not in the log: {next(iter(claims.values()))}"
+        assert not [version for version in idle if version > last], "a version that is not there was reported"
+        verdict.dead_undone = len(dying)
+        verdict.nothing = sum(one.changed_nothing for one in told)
+        return verdict
+
+    def rows(self, version: int | None = None) -> list[Row]:
+        """The live rows of a version."""
+        plan = self.table.snapshot(version).plan()
+        vectors = load_vectors(self.table.storage, plan.deletes)
+        found: list[Row] = []
+        names = [each.name for each in plan.schema]
+        for file in plan.files.to_pylist():
+            held = self._held(file["location"])
+            assert held.num_rows == file["record_count"], file["location"]
+            keep = np.ones(held.num_rows, dtype=bool)
+            if file["vector"] is not None:
+                keep[vectors[file["vector"]].to_numpy()] = False
+            values = dict.fromkeys(names) | (file["partition"] or {})
+            live = held.filter(pa.array(keep)).to_pylist()
+            found += [{name: row.get(name, values[name]) for name in names} for row in live]
+        return found
+
+    def check_sound(self) -> None:
+        """``verify`` finds nothing."""
+        report = verify_table(self.table)
+        assert not report.findings, report.findings
+
+    def _held(self, location: str) -> pa.Table:
+        if location not in self._files:
+            with self.table.storage.open_input(location) as source:
+                self._files[location] = pq.ParquetFile(source).read()
+        return self._files[location]
+
+    def _claims(self, told: Iterable[Told], verdict: Verdict) -> dict[int, Told]:
+        claims: dict[int, Told] = {}
+        seen: dict[int, int] = {}
+        for one in told:
+            if one.version is None:
+                verdict.conflicts += one.outcome is not None
+                continue
+            before = seen.get(one.writer, 0)
+            assert one.version >= before, f"went back from {before}: {one}"
+            seen[one.writer] = one.version
+            if one.changed_nothing:
+                continue
+            assert one.version not in claims, f"two claim it: {one}; {claims[one.version]}"
+            assert one.version > before, f"committed before what was seen: {one}"
+            claims[one.version] = one
+            metrics = one.outcome["metrics"] if one.outcome else {}
+            verdict.tries.update({k: int(v) for k, v in metrics.items() if k in _TRIES})
+        return claims
+
+    def _found(self, version: int, dying: dict[int, Told]) -> Told:
+        """The statement of a commit that nobody reported: of a process that died, once."""
+        token = self._token(version)
+        assert token in dying, f"version {version} was committed by {token}, who did not report it and lives"
+        return dying.pop(token)
+
+    def _token(self, version: int) -> int:
+        actions = self._actions(version)
+        info = next(action["commitInfo"] for action in actions if "commitInfo" in action)
+        found = _TOKEN.search(info["operationParameters"].get("predicate", ""))
+        if found:
+            return int(found[1])
+        # Appends and overwrites have no condition: their rows tell.
+        added = [action["add"]["path"] for action in actions if "add" in action]
+        return max(value for path in added for value in self._held(path).column("v").to_pylist())
+
+    def _actions(self, version: int) -> list[dict[str, Any]]:
+        lines = self.table.storage.read(f"_delta_log/{version:020d}.json").splitlines()
+        return [json.loads(line) for line in lines]
+
+    def _check_counts(self, version: int, one: Told, counts: Mapping[str, int]) -> None:
+        info = next(action["commitInfo"] for action in self._actions(version) if "commitInfo" in action)
+        assert info["operation"] == OPERATIONS[one.statement.verb], f"version {version}: {info}; {one}"
+        logged = {name: int(info["operationMetrics"][name]) for name in counts}
+        assert logged == counts, f"version {version} has {logged}, expected {counts}: {one}"
+        if one.outcome is not None:
+            reported = {name: one.outcome["metrics"][name] for name in counts}
+            assert reported == counts, f"version {version}: {reported} reported, expected {counts}: {one}"
+
+    def _check_idle(self, told: Iterable[Told], state: State) -> None:
+        for one in told:
+            _, counts = after(state, one.statement)
+            assert not any(counts.values()), f"there was something to do: {one}"
+
+    def _check_reads(self, version: int, reads: Iterable[Mapping[str, int]], state: State) -> None:
+        for read in reads:
+            found, expected = Counter(read), _texts(state.rows or ())
+            assert found == expected, (
+                f"a reader of version {version} missed {expected - found} and saw {found - expected}"
+            )
+
+    def _check_rows(self, version: int, state: State, one: Told) -> None:
+        found, expected = _texts(self.rows(version)), _texts(state.rows or ())
+        assert found == expected, (
+            f"version {version}: lost {expected - found}, gained {found - expected} with {one}"
+        )
+
+
+_TRIES = ("numCommitTries", "numRuns", "numFilesUnited")
+
+
+def _texts(rows: Iterable[Row]) -> Counter[str]:
+    return Counter(map(row_text, rows))
+
+
+def _by_version(told: Iterable[Told]) -> dict[int, list[Told]]:
+    found: dict[int, list[Told]] = {}
+    for one in told:
+        found.setdefault(one.version or 0, []).append(one)
+    return found
+
+
+def _by_version_read(journals: Iterable[Path]) -> dict[int, list[dict[str, int]]]:
+    """What readers found; that they found it twice is checked here."""
+    found: dict[int, list[dict[str, int]]] = {}
+    for journal in journals:
+        for line in _lines(journal):
+            assert line["rows"] == line["again"], f"version {line['version']} was read twice, differently"
+            found.setdefault(line["version"], []).append(line["rows"])
+    return found
