@@ -17,8 +17,7 @@ from bench.harness import Figure, Section, alternate, cache
 from bench.scan_tables import session
 
 WRITERS = 8
-COMMITS, QUICK_COMMITS = 8, 2  # of each writer
-ROUNDS, QUICK_ROUNDS = 3, 1
+COMMITS, QUICK_COMMITS = 2, 1  # of each writer: Delta-Spark's are refused again and again
 ROWS = 10_000
 DDL = "id bigint, v bigint"
 TRIES = 1000
@@ -27,13 +26,13 @@ Write = Callable[[Any, str, int], dict[str, int]]
 
 
 def bench(*, quick: bool) -> list[Section]:
-    commits, rounds = (QUICK_COMMITS, QUICK_ROUNDS) if quick else (COMMITS, ROUNDS)
+    commits = QUICK_COMMITS if quick else COMMITS
     with session(ROWS) as spark:
         run = _Run(spark, commits)
-        figures = [figure for case in _CASES for figure in run.compared(case, rounds)]
+        figures = [figure for case in _CASES for figure in run.compared(case)]
     how = (
         f"{WRITERS} threads of one session, {commits} commits each, on a table of {ROWS:,} rows in one file; "
-        f"medians of {rounds} interleaved rounds after one that is not counted. A writer that is refused "
+        "one round after one that is not counted. A writer that is refused "
         "tries again; what it did in vain is counted. delvec's vectors are united, its statements run again "
         "by themselves."
     )
@@ -106,7 +105,7 @@ class _Run:
         rows = spark.range(0, ROWS, 1, 1).selectExpr("id", "id AS v")
         rows.write.format("delta").option("delta.enableDeletionVectors", "true").save(str(self.work / "base"))
 
-    def compared(self, case: tuple[str, Write, Write, int], rounds: int) -> list[Figure]:
+    def compared(self, case: tuple[str, Write, Write, int]) -> list[Figure]:
         what, ours, theirs, _ = case
         probes = {
             "delvec": lambda: self._raced(case, ours, "delvec"),
@@ -114,7 +113,7 @@ class _Run:
         }
         for probe in probes.values():
             probe()
-        took = alternate(rounds, probes)
+        took = alternate(1, probes)
         mine, other = took["delvec"], took["Delta-Spark"]
         ratio = mine["rate"] / other["rate"]
         return [

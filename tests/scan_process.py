@@ -11,18 +11,29 @@ and the files that Spark opens, or the error. ``answers`` runs it.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 Scan = dict[str, Any]
 _SECONDS = 280
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """No other test's process is inside: those that start a local Connect server all want the one port."""
+    with (Path(tempfile.gettempdir()) / "delvec-tests-connect.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def answers(
@@ -43,15 +54,16 @@ def answers(
     for name in [name for name in environment if name == "SPARK_REMOTE" or name.startswith("AWS_")]:
         del environment[name]
     environment["AWS_METADATA_ENDPOINT"] = "http://127.0.0.1:9"  # credentials are given, or there are none
-    done = subprocess.run(
-        [sys.executable, __file__, str(request), str(answer)],
-        env=environment,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS,
-        check=False,
-    )
+    with alone() if remote else nullcontext():
+        done = subprocess.run(
+            [sys.executable, __file__, str(request), str(answer)],
+            env=environment,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
     if done.returncode and "Unable to bind" in done.stderr:
         pytest.skip("a Spark Connect server cannot be started here")
     assert done.returncode == 0, done.stderr[-5000:]

@@ -60,17 +60,20 @@ def answer(tmp_path_factory):
     if shutil.which("java") is None:
         pytest.skip("Java is absent: Spark needs it")
     pytest.importorskip("grpc", reason="grpcio is absent: Spark Connect needs it")
+    from scan_process import alone  # not there where this file is a program
+
     folder = tmp_path_factory.mktemp("sql-connect")
     environment = {key: value for key, value in os.environ.items() if key != "SPARK_REMOTE"}
-    done = subprocess.run(
-        [sys.executable, __file__, str(folder / "t"), str(folder / "answer.json")],
-        env=environment | {"PYSPARK_PYTHON": sys.executable},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
+    with alone():
+        done = subprocess.run(
+            [sys.executable, __file__, str(folder / "t"), str(folder / "answer.json")],
+            env=environment | {"PYSPARK_PYTHON": sys.executable},
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
+        )
     if done.returncode and "Unable to bind" in done.stderr:
         pytest.skip("a Spark Connect server cannot be started here")
     assert done.returncode == 0, done.stderr[-5000:]

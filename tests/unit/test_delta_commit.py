@@ -14,6 +14,7 @@ from delta_writer import (
     LONG,
     NUMBERS,
     STRING,
+    Blind,
     actions,
     added,
     append,
@@ -29,7 +30,7 @@ from delta_writer import (
     read_by_delta_rs,
     read_by_duckdb,
 )
-from delvec import blob
+from delvec import blob, conflicts
 from delvec.bitmap import Bitmap
 from delvec.delta import stored_vectors
 from delvec.delta.commit_file import parse_actions, verify_commit
@@ -472,12 +473,12 @@ def test_blind_appends_all_commit(tmp_path: Path) -> None:
     outcomes: list[Any] = []
 
     def run(delta: RowDelta) -> None:
-        outcomes.append(DeltaTable.open(str(tmp_path)).commit(snapshot, delta))
+        outcomes.append(conflicts.commit(DeltaTable.open(str(tmp_path)), snapshot, delta, Blind()))
 
     threads = [threading.Thread(target=run, args=(delta,)) for delta in deltas]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(committed(outcome).version for outcome in outcomes) == list(range(1, 13))
+    assert sorted(outcome.version for outcome in outcomes) == list(range(1, 13))
     assert ids(read_rows(table.snapshot().plan(), table.storage)) == list(range(120))

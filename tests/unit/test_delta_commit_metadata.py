@@ -255,10 +255,11 @@ def test_rows_get_ids_above_those_given_out() -> None:
     committed(delete(table, {0: [1]}))
     old = table.snapshot()
     committed(append(table, numbers(20, 23)))
-    late = RowDelta(
-        Base(2), "WRITE", {}, Read(blind=True), added=added([put_file(table.storage, numbers(30, 37))])
-    )
-    assert committed(table.commit(old, late)).version == 4
+    files = added([put_file(table.storage, numbers(30, 37))])
+    late = RowDelta(Base(2), "WRITE", {}, Read(blind=True), Verb.APPEND, added=files)
+    found = conflicts.commit(table, old, late, Blind())
+    assert isinstance(found, Settled)
+    assert found.version == 4
     adds = [body for version in (1, 3, 4) for body in bodies(table.storage, version, "add")]
     assert [body["baseRowId"] for body in adds] == [0, 10, 15, 18]
     assert [body["defaultRowCommitVersion"] for body in adds] == [1, 1, 3, 4]

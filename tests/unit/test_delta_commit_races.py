@@ -168,7 +168,10 @@ def test_a_compaction_as_a_winner() -> None:
 
 @pytest.mark.parametrize(
     ("properties", "changed"),
-    [({"owner": "me"}, "the table's columns or properties"), ({"delta.appendOnly": "true"}, "the protocol")],
+    [
+        ({"owner": "me"}, "the table's columns or properties"),
+        ({"delta.enableChangeDataFeed": "true"}, "the protocol"),
+    ],
 )
 def test_a_change_of_metadata_as_a_winner(properties: dict[str, str], changed: str) -> None:
     table = table_of((0, 10))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -75,9 +76,26 @@ def local_session(
                 f"Spark cannot be started, expected Java 17 or later: {error} {last}".strip(), feature="java"
             ) from error
     try:
-        yield session
+        with _quiet_loggers():
+            yield session
     finally:
         session.stop()
+
+
+@contextmanager
+def _quiet_loggers() -> Iterator[None]:
+    """Spark's errors are told once, by the command: PySpark would log them on stderr too, as JSON."""
+    from pyspark.logger import PySparkLogger
+
+    loggers = [PySparkLogger.getLogger(name) for name in _QUERY_LOGGERS]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
 
 
 @contextmanager
