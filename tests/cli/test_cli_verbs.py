@@ -22,7 +22,7 @@ from rich.progress import Progress
 from delvec import detect
 from delvec.cli import change, progress
 from delvec.cli.progress import Line, Stage, spark_progress, watched
-from delvec.cli.spark import session_settings, store_options
+from delvec.cli.spark import quiet_loggers, session_settings, store_options
 from delvec.cli.sql import is_query, parameters
 from delvec.cli.update import assigned
 from delvec.errors import InvalidOperationError
@@ -56,7 +56,8 @@ def in_spark(monkeypatch, spark, started):
     @contextlib.contextmanager
     def start(settings=None, *, purpose):
         started.append(settings)
-        yield spark
+        with quiet_loggers():
+            yield spark
 
     for module in ("change", "sql"):
         monkeypatch.setattr(f"delvec.cli.{module}.local_session", start)

@@ -76,14 +76,14 @@ def local_session(
                 f"Spark cannot be started, expected Java 17 or later: {error} {last}".strip(), feature="java"
             ) from error
     try:
-        with _quiet_loggers():
+        with quiet_loggers():
             yield session
     finally:
         session.stop()
 
 
 @contextmanager
-def _quiet_loggers() -> Iterator[None]:
+def quiet_loggers() -> Iterator[None]:
     """Spark's errors are told once, by the command: PySpark would log them on stderr too, as JSON."""
     from pyspark.logger import PySparkLogger
 
