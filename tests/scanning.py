@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from typing import Any
 
 from rows import multiset
@@ -39,3 +40,28 @@ def same(frame: Any, rows: Any) -> None:
     """The frame has exactly these rows; what differs, where it has not."""
     found, expected = multiset(collected(frame)), multiset(rows)
     assert found == expected, f"lost {expected - found}, gained {found - expected}"
+
+
+def files_read(frame: Any) -> int:
+    """The number of files that the frame's scans open."""
+    frame.collect()
+    plan = frame._jdf.queryExecution().executedPlan()
+    found = [node.metrics().apply("numFiles").value() for node in nodes(plan) if is_scan(node)]
+    assert found
+    return sum(found)
+
+
+def nodes(node: Any) -> Iterator[Any]:
+    """The nodes of a plan of Spark's."""
+    if node.nodeName() == "AdaptiveSparkPlan":
+        node = node.executedPlan()
+    if node.nodeName().endswith("QueryStage"):
+        node = node.plan()
+    yield node
+    children = node.children()
+    for index in range(children.size()):
+        yield from nodes(children.apply(index))
+
+
+def is_scan(node: Any) -> bool:
+    return bool(node.nodeName().startswith("Scan parquet"))

@@ -15,7 +15,7 @@ import pytest
 from delvec.spark import files, scan
 from delvec.spark.files import file_path
 from lake import FLAT, Lake
-from scanning import collected, opened
+from scanning import collected, files_read, opened
 
 pytestmark = pytest.mark.spark
 
@@ -102,30 +102,6 @@ def test_a_later_filter_on_the_partition_column_prunes_files(spark, lakes, kind)
     assert re.search(r"PartitionFilters: \[.*p#\d+ = 3", line)
     assert files_read(frame) == 1
     assert {row["p"] for row in collected(frame)} == {3}
-
-
-def files_read(frame):
-    """The number of files that the frame's scans open."""
-    frame.collect()
-    plan = frame._jdf.queryExecution().executedPlan()
-    found = [node.metrics().apply("numFiles").value() for node in nodes(plan) if is_scan(node)]
-    assert found
-    return sum(found)
-
-
-def nodes(node):
-    if node.nodeName() == "AdaptiveSparkPlan":
-        node = node.executedPlan()
-    if node.nodeName().endswith("QueryStage"):
-        node = node.plan()
-    yield node
-    children = node.children()
-    for index in range(children.size()):
-        yield from nodes(children.apply(index))
-
-
-def is_scan(node):
-    return node.nodeName().startswith("Scan parquet")
 
 
 @pytest.mark.parametrize("kind", ["folders", "odd folder", "none"])

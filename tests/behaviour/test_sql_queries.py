@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from scanning import collected
+from scanning import collected, files_read
 from verbs import frame_of, table_of
 
 pytestmark = pytest.mark.spark
@@ -113,28 +113,6 @@ def test_the_rows_stay_at_their_version(spark, tmp_path):
     table.append(frame_of(spark, DDL, [(2, 2, "b")]))
     assert frame.count() == 1
     assert not [view.name for view in spark.catalog.listTables() if view.name.startswith("_")]
-
-
-def files_read(frame):
-    """The number of files that the frame's scans open."""
-    frame.collect()
-    plan = frame._jdf.queryExecution().executedPlan()
-    return sum(node.metrics().apply("numFiles").value() for node in nodes(plan) if is_scan(node))
-
-
-def nodes(node):
-    if node.nodeName() == "AdaptiveSparkPlan":
-        node = node.executedPlan()
-    if node.nodeName().endswith("QueryStage"):
-        node = node.plan()
-    yield node
-    children = node.children()
-    for index in range(children.size()):
-        yield from nodes(children.apply(index))
-
-
-def is_scan(node):
-    return node.nodeName().startswith("Scan parquet")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from delvec.chunked import Rows
 from delvec.conflicts.rules import RULES, Rule
 from delvec.deletes.loader import load_vectors
 from delvec.formats import Snapshot
-from delvec.plan import DELETION_VECTOR, POSITION_VECTOR, Base, ScanPlan
+from delvec.plan import DELETES_SCHEMA, DELETION_VECTOR, POSITION_VECTOR, Base, ScanPlan
 from delvec.row_delta import VECTORS_SCHEMA, Isolation, RowDelta, Verb, Won
 from delvec.storage import Storage
 
@@ -264,20 +264,8 @@ class _Window:
     def _stored(self, row: Mapping[str, Any], name: str) -> Bitmap:
         """A vector that an executor has stored."""
         place = {key: row[key] for key in ("location", "offset", "length", "cardinality")}
-        kind = {"kind": POSITION_VECTOR, "encoding": DELETION_VECTOR, "inline": None}
-        schema = pa.schema(
-            [
-                ("kind", pa.string()),
-                ("encoding", pa.string()),
-                ("inline", pa.binary()),
-                ("location", pa.string()),
-                ("offset", pa.int64()),
-                ("length", pa.int64()),
-                ("cardinality", pa.int64()),
-                ("referenced_file", pa.string()),
-            ]
-        )
-        table = pa.Table.from_pylist([{**kind, **place, "referenced_file": name}], schema=schema)
+        kind = {"kind": POSITION_VECTOR, "encoding": DELETION_VECTOR, "identity": ""}
+        table = pa.Table.from_pylist([{**kind, **place, "referenced_file": name}], schema=DELETES_SCHEMA)
         return load_vectors(self.storage, table)[0]
 
     def _verify_read_rows(self) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from delvec import blob, location
 from delvec.chunked import rows_of
@@ -22,7 +21,8 @@ from delvec.delta.render import Body, add_body, remove_body
 from delvec.delta.schema import MAPPING_NONE, parse_schema
 from delvec.delta.stats_rules import INDEXED_COLUMNS, StatsRules, stats_rules
 from delvec.delta.written_stats import stats_texts, widened, written_stats
-from delvec.errors import CorruptVectorError, FormatError, InvalidOperationError
+from delvec.errors import CorruptVectorError, InvalidOperationError
+from delvec.footers import footer_rows
 from delvec.row_delta import RowDelta
 from delvec.schema import Schema
 from delvec.storage import Storage
@@ -210,19 +210,11 @@ def _touched(storage: Storage, snapshot: Snapshot, delta: RowDelta) -> list[_Tou
     for row, vector, count, where in zip(
         rows, vectors.to_pylist(), counts, locations.to_pylist(), strict=True
     ):
-        file = _Touched(row, vector, _footer_rows(storage, where) if count is None else count)
+        file = _Touched(row, vector, footer_rows(storage, where) if count is None else count)
         _verify_cardinality(file)
         _verify_rows_exist(file)
         found.append(file)
     return found
-
-
-def _footer_rows(storage: Storage, where: str) -> int:
-    with storage.open_input(where) as source:
-        try:
-            return int(pq.read_metadata(source).num_rows)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise FormatError(f"data file is not readable as Parquet: {error}", path=where) from None
 
 
 def _verify_files_once(ids: np.ndarray[tuple[int], np.dtype[np.int64]], delta: RowDelta) -> None:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 
 from delvec.errors import FormatError
+from delvec.footers import footer_rows
 from delvec.formats import Table
 from delvec.plan import MATCH_ALL, ScanPlan
 from delvec.spark.assignments import Assignments, new_column, resolve
@@ -194,18 +194,10 @@ def _counted(storage: Storage, plan: ScanPlan) -> pa.ChunkedArray:
     places = plan.files.column("location").filter(unknown).to_pylist()
     if not places:
         return recorded
-    rows = pa.array(in_parallel(lambda place: _footer_rows(storage, place), places), pa.int64())
+    rows = pa.array(in_parallel(lambda place: footer_rows(storage, place), places), pa.int64())
     return pa.chunked_array(
         [pc.replace_with_mask(recorded.combine_chunks(), unknown.combine_chunks(), rows)], pa.int64()
     )
-
-
-def _footer_rows(storage: Storage, place: str) -> int:
-    with storage.open_input(place) as source:
-        try:
-            return int(pq.read_metadata(source).num_rows)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise FormatError(f"data file is not readable as Parquet: {error}", path=place) from None
 
 
 def _files(

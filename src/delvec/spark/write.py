@@ -20,13 +20,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 from pyspark.sql import types as T  # noqa: N812
 
 from delvec import location
 from delvec.errors import StorageError, UnsupportedFeatureError
+from delvec.footers import footer_rows
 from delvec.row_delta import ADDED_SCHEMA, WriteRules
 from delvec.schema import Array, DataType, Field, Map, Primitive, Struct
 from delvec.spark.files import hadoop_path
@@ -99,13 +99,10 @@ def write_rows(
 
 def _written_rows(storage: Storage, seen: Observation, files: Sequence[Entry]) -> int:
     """As Spark observed; by the footers where it tells nothing: a busy Connect server waits 100 ms for it."""
-
-    def rows(entry: Entry) -> int:
-        with storage.open_input(entry.path) as source:
-            return int(pq.ParquetFile(source).metadata.num_rows)
-
     told = seen.get.get("rows")
-    return sum(in_parallel(rows, files)) if told is None else int(told)
+    if told is not None:
+        return int(told)
+    return sum(in_parallel(lambda entry: footer_rows(storage, entry.path), files))
 
 
 def _clear(storage: Storage, staged: str) -> None:
