@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-session = pytest.importorskip("delvec.spark.session")
+pytest.importorskip("pyspark", reason="pyspark is absent")
+
+from delvec.spark import session
 
 
 class Conf:
