@@ -1,8 +1,13 @@
 #!/usr/bin/env bash
-# The tests that need a Spark session, on each supported PySpark, each in a virtual environment of its own.
+# What depends on the release of PySpark, tried on each that is supported, in a virtual environment of its own:
+# scans, the connector, every verb, SQL, lost races; classic and Connect. MATRIX names other releases, TESTS other
+# tests (tests/behaviour for all).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python="${PYTHON:-python3}"
+smoke=$(echo tests/behaviour/test_{table,scan,scan_columns,scan_plans,scan_connect,connector}.py \
+  tests/behaviour/test_{append,delete,update,merge,verbs_connect,conflict_cases,large_results}.py \
+  tests/behaviour/test_sql_{queries,statements,connect}.py)
 for version in ${MATRIX:-4.0.5 4.1.4 4.2.1 4.3.0}; do
   venv=".venv-pyspark-$version"
   if [ ! -e "$venv/.ready" ]; then
@@ -15,5 +20,7 @@ for version in ${MATRIX:-4.0.5 4.1.4 4.2.1 4.3.0}; do
     touch "$venv/.ready"
   fi
   echo "== PySpark $version"
-  "$venv/bin/python" -m pytest -m "spark and not interop" tests/behaviour
+  # shellcheck disable=SC2086 # a list of paths
+  "$venv/bin/python" -m pytest -n "${WORKERS:-2}" --dist loadfile -m "spark and not slow and not interop" \
+    ${TESTS:-$smoke}
 done

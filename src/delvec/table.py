@@ -173,13 +173,17 @@ class Table:
             isolation=isolation,
         )
 
-    def delete(self, where: str | Column | None = None, *, isolation: str | None = None) -> OperationResult:
+    def delete(
+        self, where: str | Column | None = None, *, isolation: str | None = None, alias: str | None = None
+    ) -> OperationResult:
         """Remove the rows for which ``where`` is true; all rows without it.
 
         ``isolation``, here and elsewhere: ``serializable``, ``write-serializable`` or ``snapshot``; what the
-        table says by default.
+        table says by default. ``alias``: what subqueries in the condition call this table.
         """
-        return self._change(lambda target: delete(target, where), new_rows=False, isolation=isolation)
+        return self._change(
+            lambda target: delete(target, where), new_rows=False, isolation=isolation, alias=alias
+        )
 
     def update(
         self,
@@ -187,9 +191,10 @@ class Table:
         where: str | Column | None = None,
         *,
         isolation: str | None = None,
+        alias: str | None = None,
     ) -> OperationResult:
         """Give columns new values in the rows for which ``where`` is true; in all rows without it."""
-        return self._change(lambda target: update(target, set, where), isolation=isolation)
+        return self._change(lambda target: update(target, set, where), isolation=isolation, alias=alias)
 
     def merge(
         self,
@@ -256,12 +261,15 @@ class Table:
         *,
         new_rows: bool = True,
         isolation: str | None = None,
+        alias: str | None = None,
     ) -> OperationResult:
         """Run the verb on the newest version; again where another writer came first and mattered."""
         level = _level(isolation)
 
         def target(number: int) -> Target:
-            return Target.of(self._spark, self._table, new_rows=new_rows, run=number, level=level)
+            return Target.of(
+                self._spark, self._table, new_rows=new_rows, run=number, level=level, alias=alias
+            )
 
         return _run(lambda: run(target, verb))
 

@@ -165,6 +165,16 @@ def test_conditions_with_subqueries(spark, lake):
     assert ids(table) == [i for i in range(20) if i not in {3, 4, 5, 10}]
 
 
+def test_subqueries_that_name_the_table(spark, lake):
+    """A bare ``id`` would be the subquery's own."""
+    table = opened(spark, lake)
+    spark.range(3, 6).createOrReplaceTempView("gone")
+    table.delete("EXISTS (SELECT 1 FROM gone WHERE gone.id = a_name.id)", alias="a_name")
+    table.delete("id = (SELECT max(gone.id) FROM gone WHERE gone.id + 3 >= `a name`.id)", alias="a name")
+    table.update({"id": "(SELECT max(gone.id) FROM gone WHERE gone.id < t.id) + 900"}, "id = 19", alias="t")
+    assert ids(table) == [*(i for i in range(19) if i not in {3, 4, 5}), *range(100, 120), 905]
+
+
 def test_conditions_that_only_spark_understands(spark, lake, tmp_path):
     table = opened(spark, lake)
     table.delete("exists(array(name), x -> reverse(x) = '3n')")

@@ -108,6 +108,12 @@ def requests(spark):
         ("id IN (SELECT rid FROM requests)", {1, 3}),
         ("id NOT IN (SELECT rid FROM requests)", set(range(12)) - {1, 3}),
         ("EXISTS (SELECT 1 FROM requests r WHERE r.rid = x.id)", {1, 3}),
+        # names that both tables have: the qualifier decides
+        ("EXISTS (SELECT 1 FROM (SELECT rid AS id FROM requests) r WHERE r.id = x.id)", {1, 3}),
+        ("EXISTS (SELECT 1 FROM {other} o JOIN requests r ON o.id = r.rid WHERE x.id = o.id + 1)", {2, 4}),
+        ("EXISTS (WITH x AS (SELECT 7 AS id) SELECT 1 FROM x WHERE x.id = 7)", set(range(12))),
+        ("x.id < 8 AND EXISTS (SELECT 1 FROM range(3) r WHERE r.id = x.id)", {0, 1, 2}),
+        ("x.id = (SELECT max(r.rid) FROM requests r WHERE r.rid < x.id + 2)", {1, 3}),
         ("NOT EXISTS (SELECT 1 FROM requests WHERE rid = id)", set(range(12)) - {1, 3}),
         ("id = (SELECT min(rid) FROM requests WHERE rid > ?)", {3}),
         ("x.id IN (SELECT id FROM {other} VERSION AS OF 1 x WHERE x.id < 4)", {0, 1, 2, 3}),
@@ -120,6 +126,14 @@ def test_delete_by_a_subquery(run, pair, requests, condition, gone):
     assert run(f"DELETE FROM {{t}} x WHERE {condition}", args) == {"num_affected_rows": len(gone)}
     assert {row[0] for row in rows_of(pair[0])} == set(range(12)) - gone
     assert views(pair) == before
+
+
+def test_update_by_a_correlated_subquery(run, pair, requests):
+    """Without an alias the table goes by its name or its path."""
+    same = "(SELECT rid AS id, word AS name FROM requests) r WHERE r.id = {t}.id"
+    run(f"UPDATE {{t}} SET name = (SELECT max(r.name) FROM {same}) WHERE EXISTS (SELECT 1 FROM {same})")
+    names = {row[0]: row[1] for row in rows_of(pair[0])}
+    assert names == {number: f"n{number}" for number in range(12)} | {1: "one", 3: "three"}
 
 
 def test_update_by_a_subquery(run, pair, requests):

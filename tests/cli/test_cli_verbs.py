@@ -26,6 +26,7 @@ from delvec.cli.spark import quiet_loggers, session_settings, store_options
 from delvec.cli.sql import is_query, parameters
 from delvec.cli.update import assigned
 from delvec.errors import InvalidOperationError
+from delvec.row_delta import Isolation
 from rows import read_rows
 
 COMMAND = Path(sys.executable).with_name("delvec")
@@ -99,6 +100,16 @@ def test_delete(delvec, orders, in_spark):
     metrics = told.pop("metrics")
     assert told == {"location": str(orders), "operation": "DELETE", "version": 3}
     assert metrics["numDeletedRows"] == len(before) - len(left)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("level", Isolation)
+def test_isolation(delvec, orders, in_spark, level):
+    changes = (["delete", "--where", "id = 36"], ["update", "--set", "amount = 1", "--where", "id = 35"])
+    for command, *rest in changes:
+        assert delvec(command, orders, *rest, "--yes", "--isolation", level).code == 0
+        (newest,) = delvec("history", orders, "--limit", "1", "--json").json["commits"]
+        assert newest["isolation_level"].lower().removesuffix("isolation") == level.replace("-", "")
 
 
 @pytest.mark.spark
@@ -255,6 +266,7 @@ def test_where_nobody_can_be_asked(delvec, orders, no_spark, at_terminal, argume
         (["update", "--set", "amount = ", "--all", "--yes"], "expected COLUMN=SQL"),
         (["update", "--set", "a=1", "--set", "a=2", "--all", "--yes"], "--set gives column a twice"),
         (["delete", "--all", "--yes", "--option", "novalue"], "expected KEY=VALUE"),
+        (["delete", "--all", "--dry-run", "--isolation", "none"], "'none'"),
     ],
 )
 def test_bad_command_lines_are_refused_before_spark_starts(delvec, orders, no_spark, arguments, message):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import RenderableType
@@ -32,6 +32,15 @@ All = Annotated[bool, typer.Option("--all", help="Every row: instead of --where.
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking first.")]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Say which files would be touched and how; change nothing.")
+]
+
+Level = Annotated[
+    Literal["serializable", "write-serializable", "snapshot"] | None,
+    typer.Option(
+        "--isolation",
+        help="What may be missed of writers that come first; by default what the table says.",
+        show_default=False,
+    ),
 ]
 
 _FATES = {
@@ -75,15 +84,24 @@ def carry_out(path: str, change: Change, asked: Asked, option: Sequence[str] | N
         from delvec.table import Table
 
         opened = detect.open_table(path, session_storage_options(session, path, stored))
-        if not asked.yes or asked.dry_run:
-            with spark_progress(session, hidden=asked.json):
-                planned = Planned(change.preview(session, opened), asked.limit)
-            if asked.dry_run:
-                return planned
-            confirm(planned)
+        shown = looked_at(session, asked, lambda: Planned(change.preview(session, opened), asked.limit))
+        if shown is not None:
+            return shown
         with spark_progress(session, hidden=asked.json):
             done = change.run(Table(session, opened))
         return Changed(opened.location, change.operation, done.version, done.metrics)
+
+
+def looked_at(session: SparkSession, asked: Asked, planned: Callable[[], Result]) -> Result | None:
+    """What a dry run answers; None once the change may be made, for which the user is asked."""
+    if asked.yes and not asked.dry_run:
+        return None
+    with spark_progress(session, hidden=asked.json):
+        found = planned()
+    if asked.dry_run:
+        return found
+    confirm(found)
+    return None
 
 
 def is_local(path: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from delvec.cli.arguments import DEFAULT_LIMIT, Json, Limit, Path, StorageOptions
-from delvec.cli.change import All, Asked, Change, DryRun, Rows, Yes, carry_out, verify_rows_chosen
+from delvec.cli.change import All, Asked, Change, DryRun, Level, Rows, Yes, carry_out, verify_rows_chosen
 from delvec.cli.output import Result
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def delete(
     all_rows: All = False,
     dry_run: DryRun = False,
     yes: Yes = False,
+    isolation: Level = None,
     limit: Limit = DEFAULT_LIMIT,
     json: Json = False,
     option: StorageOptions = None,
@@ -37,5 +38,5 @@ def delete(
 
         return preview_delete(session, table, where)
 
-    change = Change("DELETE", preview, lambda table: table.delete(where))
+    change = Change("DELETE", preview, lambda table: table.delete(where, isolation=isolation))
     return carry_out(path, change, Asked(dry_run, yes, json, limit), option)

@@ -14,7 +14,7 @@ import typer
 from rich.console import RenderableType
 
 from delvec.cli.arguments import DEFAULT_LIMIT, Json, Limit, StorageOptions, storage_options
-from delvec.cli.change import Asked, DryRun, Planned, Yes, confirm, verify_answer
+from delvec.cli.change import Asked, DryRun, Planned, Yes, looked_at, verify_answer
 from delvec.cli.output import Result, cell, counted, table
 from delvec.cli.progress import spark_progress
 from delvec.cli.spark import local_session, session_settings
@@ -76,12 +76,10 @@ def sql(
     elif dry_run:
         raise InvalidOperationError("--dry-run is given for a query, expected a DELETE or an UPDATE")
     with local_session(_settings(option), purpose="running SQL") as session:
-        if changing and (dry_run or not yes):
-            with spark_progress(session, hidden=json):
-                planned = _planned(session, statement, values, asked)
-            if dry_run:
-                return planned
-            confirm(planned)
+        if changing:
+            shown = looked_at(session, asked, lambda: _planned(session, statement, values, asked))
+            if shown is not None:
+                return shown
         with spark_progress(session, hidden=json):
             return _fetched(_run(session, statement, values), limit)
 
@@ -149,17 +147,14 @@ def _no_number(text: str) -> Any:
 
 def is_query(statement: str) -> bool:
     """Whether the statement changes nothing for sure; what cannot be taken apart may change something."""
-    from sqlglot.dialects.spark import Spark
-    from sqlglot.errors import TokenError
+    from delvec.statements.lexer import tokenize
 
     try:
-        tokens = Spark().tokenize(statement)
-    except TokenError:
+        words = [token.word or token.text for token in tokenize(statement)]
+    except InvalidOperationError:
         return False
-    quoted = ("STRING", "IDENTIFIER")
-    words = ["" if token.token_type.name in quoted else token.text.upper() for token in tokens]
-    if not words or words[0] not in _OPENING:
-        return bool(words) and words[0] in _READING
+    if words[0] not in _OPENING:
+        return words[0] in _READING
     return not any(word in _CHANGING for word in words)
 
 

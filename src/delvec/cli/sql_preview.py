@@ -43,16 +43,20 @@ class _LookingTable(Table):
         super().__init__(table._spark, table._table)
         self._previews = previews
 
-    def delete(self, where: str | Column | None = None, **_: object) -> OperationResult:
-        return self._looked(preview_delete(self._spark, self._table, where))
+    def delete(
+        self, where: str | Column | None = None, *, alias: str | None = None, **_: object
+    ) -> OperationResult:
+        return self._looked(preview_delete(self._spark, self._table, where, alias=alias))
 
     def update(
         self,
         set: Assignments,  # noqa: A002 - the word of SQL
         where: str | Column | None = None,
+        *,
+        alias: str | None = None,
         **_: object,
     ) -> OperationResult:
-        return self._looked(preview_update(self._spark, self._table, set, where))
+        return self._looked(preview_update(self._spark, self._table, set, where, alias=alias))
 
     def _looked(self, preview: Preview) -> OperationResult:
         self._previews.append(preview)

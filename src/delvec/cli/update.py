@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from delvec.cli.arguments import DEFAULT_LIMIT, Json, Limit, Path, StorageOptions
-from delvec.cli.change import All, Asked, Change, DryRun, Rows, Yes, carry_out, verify_rows_chosen
+from delvec.cli.change import All, Asked, Change, DryRun, Level, Rows, Yes, carry_out, verify_rows_chosen
 from delvec.cli.output import Result
 from delvec.errors import InvalidOperationError
 
@@ -41,6 +41,7 @@ def update(
     all_rows: All = False,
     dry_run: DryRun = False,
     yes: Yes = False,
+    isolation: Level = None,
     limit: Limit = DEFAULT_LIMIT,
     json: Json = False,
     option: StorageOptions = None,
@@ -58,7 +59,7 @@ def update(
 
         return preview_update(session, table, assignments, where)
 
-    change = Change("UPDATE", preview, lambda table: table.update(assignments, where))
+    change = Change("UPDATE", preview, lambda table: table.update(assignments, where, isolation=isolation))
     return carry_out(path, change, Asked(dry_run, yes, json, limit), option)
 
 

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import pyarrow as pa
@@ -22,9 +22,8 @@ from delvec.errors import CommitConflictError, StorageError
 from delvec.formats import Snapshot
 from delvec.plan import ScanPlan
 from delvec.row_delta import RowDelta
-from delvec.spark.conditions import expression
 from delvec.spark.files import location_of
-from delvec.spark.scan import place_columns, scan
+from delvec.spark.scan import place_columns
 from delvec.spark.target import OperationResult, Target
 
 _LOGGER = logging.getLogger(__name__)
@@ -57,7 +56,7 @@ class RunAgainError(Exception):
         self.safe = safe
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Looking:
     """What a verb tells of itself when others came first.
 
@@ -71,9 +70,12 @@ class Looking:
     source: DataFrame | None = None
     remade: bool = False
     replan: Callable[[Target], RowDelta] | None = None
+    _reads_itself: bool | None = field(default=None, init=False)
 
     def read_itself(self) -> bool:
-        return self.source is not None and reads(self.source, self.target.table.location)
+        if self._reads_itself is None:  # Spark is asked once, not at every try
+            self._reads_itself = self.source is not None and reads(self.source, self.target.table.location)
+        return self._reads_itself
 
     def new_match(self, newest: Snapshot, files: pa.Array) -> str | None:
         plan = self.target.at(newest).plan(self.where, among=files)
@@ -81,8 +83,8 @@ class Looking:
             return None
         if self.where is None or of_the_moment(self.where):
             return str(plan.files.column("raw_location")[0])
-        frame = scan(self.target.spark, plan, self.target.storage, located=True)
-        return first_file(frame.where(expression(self.where)), place_columns(self.target.schema)[0], plan)
+        matching = self.target.matching(plan, self.where)
+        return first_file(matching, place_columns(self.target.schema)[0], plan)
 
     def rows_read(self) -> Mapping[str, Bitmap]:
         return {}

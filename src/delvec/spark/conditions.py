@@ -1,10 +1,14 @@
 """Conditions and expressions that users give: looked at by Spark before anything else happens.
 
 Spark has no public question "is this deterministic, and free of aggregates and windows?". But the condition
-of a join must be exactly that, and be boolean; so each one is analysed as one. No job runs.
+of a join must be exactly that, and be boolean; so each one is analysed as one. A join's condition takes no
+correlated scalar subquery, though; where there is one, the condition is analysed inside of an aggregate,
+which asks the same of it. No job runs.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame
@@ -12,7 +16,11 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentat
 
 from delvec.errors import InvalidOperationError
 
-_NOT_DETERMINISTIC = "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
+_NOT_DETERMINISTIC = (
+    "INVALID_NON_DETERMINISTIC_EXPRESSIONS",
+    "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION",
+)
+_SCALAR_SUBQUERY = "UNSUPPORTED_CORRELATED_SCALAR_SUBQUERY"
 
 
 def expression(given: str | Column) -> Column:
@@ -39,13 +47,21 @@ def verify_expression(frame: DataFrame, given: str | Column, what: str) -> None:
         problem = _problem(frame, expression(given).isNull())
     except PySparkException as error:
         problem = error
-    if problem is not None and _NOT_DETERMINISTIC not in str(problem):
+    if problem is not None and not any(name in str(problem) for name in _NOT_DETERMINISTIC):
         raise InvalidOperationError(f"{what} {_shown(given)} is not usable: {_reason(problem)}")
 
 
 def _problem(frame: DataFrame, condition: Column) -> PySparkException | None:
+    joined = _refused(lambda: frame.join(frame.sparkSession.range(1).select(), condition, "left_semi"))
+    if joined is None or _SCALAR_SUBQUERY not in str(joined):
+        return joined
+    return _refused(lambda: frame.agg(F.first(F.when(condition, F.lit(1)))))
+
+
+def _refused(made: Callable[[], DataFrame]) -> PySparkException | None:
+    """Why Spark cannot analyse the frame."""
     try:
-        _ = frame.join(frame.sparkSession.range(1).select(), condition, "left_semi").schema
+        _ = made().schema
     except AnalysisException as error:
         return error
     return None

@@ -11,10 +11,9 @@ from delvec.row_delta import RowDelta, Verb
 from delvec.spark.changes import DELETE as DELETED
 from delvec.spark.changes import write_changes
 from delvec.spark.commit import Looking, commit
-from delvec.spark.conditions import expression
 from delvec.spark.find import FoundRows
 from delvec.spark.removal import Removal, find, remove_rows
-from delvec.spark.scan import place_columns, scan
+from delvec.spark.scan import place_columns
 from delvec.spark.target import OperationResult, Target, live_rows, row_size, shown, split_by_match
 from delvec.spark.types import quoted
 
@@ -56,11 +55,7 @@ def find_matching(target: Target, plan: ScanPlan, where: str | Column) -> FoundR
     """The rows of the plan's files for which ``where`` is true. No job runs where there is no file."""
     if not len(plan.files):
         return FoundRows({}, 0)
-    return find(target, plan, _matching(target, plan, where), place_columns(target.schema))
-
-
-def _matching(target: Target, plan: ScanPlan, where: str | Column) -> DataFrame:
-    return scan(target.spark, plan, target.storage, located=True).where(expression(where))
+    return find(target, plan, target.matching(plan, where), place_columns(target.schema))
 
 
 def removed_rows(
@@ -74,7 +69,7 @@ def removed_rows(
     if not target.rules.change_files or not removal.written.rows:
         return []
     columns = [F.col(quoted(field.name)) for field in target.schema]
-    gone = [target.scan(whole), _matching(target, rest, where).select(*columns)]
+    gone = [target.scan(whole), target.matching(rest, where).select(*columns)]
     return [(DELETED, frame) for frame in gone]
 
 

@@ -20,12 +20,11 @@ from delvec.footers import footer_rows
 from delvec.formats import Table
 from delvec.plan import MATCH_ALL, ScanPlan
 from delvec.spark.assignments import Assignments, new_column, resolve
-from delvec.spark.conditions import expression
 from delvec.spark.delete import OPERATION as DELETE
 from delvec.spark.files import location_of
 from delvec.spark.progress import ROWS_FOUND, tell
 from delvec.spark.removal import decide
-from delvec.spark.scan import place_columns, scan
+from delvec.spark.scan import place_columns
 from delvec.spark.session import session_facts
 from delvec.spark.target import Target, shown, split_by_match
 from delvec.spark.types import quoted
@@ -94,9 +93,11 @@ class Preview:
         return int(pc.sum(pc.equal(self.files.column("fate"), fate)).as_py() or 0)
 
 
-def preview_delete(spark: SparkSession, table: Table, where: str | Column | None) -> Preview:
+def preview_delete(
+    spark: SparkSession, table: Table, where: str | Column | None, *, alias: str | None = None
+) -> Preview:
     """What ``delete`` with this condition would do to the newest version."""
-    target = Target.of(spark, table, new_rows=False)
+    target = Target.of(spark, table, new_rows=False, alias=alias)
     target.verify_removable()
     plan = _planned(target, where)
     whole, rest = (plan, plan.at(_NONE)) if where is None else split_by_match(plan)
@@ -110,10 +111,15 @@ def preview_delete(spark: SparkSession, table: Table, where: str | Column | None
 
 
 def preview_update(
-    spark: SparkSession, table: Table, given: Assignments, where: str | Column | None
+    spark: SparkSession,
+    table: Table,
+    given: Assignments,
+    where: str | Column | None,
+    *,
+    alias: str | None = None,
 ) -> Preview:
     """What ``update`` with these assignments would do to the newest version."""
-    target = Target.of(spark, table)
+    target = Target.of(spark, table, alias=alias)
     target.verify_removable()
     _verify_assignments(target, given)
     plan = _planned(target, where)
@@ -160,10 +166,7 @@ def _found(target: Target, plan: ScanPlan, where: str | Column | None) -> tuple[
     if not len(plan.files):
         return plan, pa.chunked_array([], pa.int64())
     path, _ = place_columns(target.schema)
-    frame = scan(target.spark, plan, target.storage, located=True)
-    if where is not None:
-        frame = frame.where(expression(where))
-    counted = frame.groupBy(F.col(path)).agg(F.count(F.lit(1))).toArrow()
+    counted = target.matching(plan, where).groupBy(F.col(path)).agg(F.count(F.lit(1))).toArrow()
     places = pa.array([location_of(shown_path) for shown_path in counted.column(0).to_pylist()], pa.string())
     _verify_planned(plan, places)
     at = pc.index_in(plan.files.column("location"), places)

@@ -19,7 +19,7 @@ from delvec.plan import MATCH_ALL, Base, ScanPlan
 from delvec.row_delta import Isolation, MetadataChange, Read, Verb, WriteRules
 from delvec.schema import Schema
 from delvec.spark.checks import VIOLATION
-from delvec.spark.conditions import verify_condition
+from delvec.spark.conditions import expression, verify_condition
 from delvec.spark.conforming import evolved
 from delvec.spark.lineage import lineage_columns, scan_with_lineage
 from delvec.spark.scan import scan
@@ -43,7 +43,12 @@ class OperationResult:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """``run``: how often the verb has run, this time included. ``level``: the isolation asked for."""
+    """A version of the table, and how it is to be changed.
+
+    run     how often the verb has run, this time included
+    level   the isolation asked for
+    alias   what conditions and values may call the table, in subqueries above all
+    """
 
     spark: SparkSession
     table: Table
@@ -51,6 +56,7 @@ class Target:
     rules: WriteRules
     run: int = 1
     level: Isolation | None = None
+    alias: str | None = None
     started: float = field(default_factory=time.monotonic)
 
     @classmethod
@@ -62,10 +68,11 @@ class Target:
         new_rows: bool = True,
         run: int = 1,
         level: Isolation | None = None,
+        alias: str | None = None,
     ) -> Target:
         """The table's newest version; ``new_rows`` false: rows will only be removed."""
         snapshot = table.snapshot()
-        return cls(spark, table, snapshot, snapshot.rules(new_rows=new_rows), run, level)
+        return cls(spark, table, snapshot, snapshot.rules(new_rows=new_rows), run, level, alias)
 
     def at(self, snapshot: Snapshot) -> Target:
         """The same table at another version, whose metadata is the same."""
@@ -98,7 +105,7 @@ class Target:
     def empty(self) -> DataFrame:
         """No rows, under the table's columns: what expressions are analysed against."""
         columns = [f"CAST(NULL AS {type_text(f.type)}) AS {quoted(f.name)}" for f in self.schema]
-        return self.spark.range(0).selectExpr(*columns)
+        return self._named(self.spark.range(0).selectExpr(*columns))
 
     def verify_removable(self) -> None:
         if self.rules.append_only:
@@ -137,9 +144,17 @@ class Target:
         """The live rows of the plan's files."""
         return scan(self.spark, plan, self.storage)
 
-    def scan_located(self, plan: ScanPlan) -> DataFrame:
+    def matching(self, plan: ScanPlan, where: str | Column | None, *, lineage: bool = False) -> DataFrame:
+        """The live rows for which ``where`` is true, with their places; ``lineage``: with their ids too."""
+        frame = self._named(self.scan_located(plan, lineage=lineage))
+        return frame if where is None else frame.where(expression(where))
+
+    def _named(self, frame: DataFrame) -> DataFrame:
+        return frame if self.alias is None else frame.alias(self.alias)
+
+    def scan_located(self, plan: ScanPlan, *, lineage: bool = True) -> DataFrame:
         """The live rows with their places (`scan.place_columns`) and, where rows have ids, with these."""
-        if self.lineage:
+        if lineage and self.lineage:
             return scan_with_lineage(self.spark, plan, self.storage, self.lineage)
         return scan(self.spark, plan, self.storage, located=True)
 

@@ -15,7 +15,6 @@ from delvec.spark import changes
 from delvec.spark.assignments import Assignments, new_column, resolve
 from delvec.spark.checks import checked
 from delvec.spark.commit import Looking, commit
-from delvec.spark.conditions import expression
 from delvec.spark.find import FoundRows
 from delvec.spark.lineage import moved
 from delvec.spark.removal import find, remove_rows
@@ -35,9 +34,7 @@ def update(target: Target, given: Assignments, where: str | Column | None) -> Op
     empty = target.empty()  # to analyse against: cheaper than the scan, and before it is planned
     targets = resolve(given, target.schema, empty, "set", case_sensitive=case_sensitive)
     plan = target.plan(None) if where is None else target.plan_verified(where)
-    frame = target.scan_located(plan)
-    if where is not None:
-        frame = frame.where(expression(where))
+    frame = target.matching(plan, where, lineage=True)
     new = {
         field.name: new_column(field, targets, empty, F.col(quoted(field.name))) for field in target.schema
     }

@@ -7,7 +7,3 @@ parameters       values for markers
 frames           queries as DataFrames
 execution        statements run, by ``changing``, ``inserting``, ``defining`` and ``describing``
 """
-
-from delvec.statements.execution import sql
-
-__all__ = ["sql"]

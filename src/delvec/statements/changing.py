@@ -14,7 +14,8 @@ from delvec.statements.cursor import Span
 from delvec.statements.edits import Edit, edited
 from delvec.statements.frames import Frames
 from delvec.statements.places import pointed_at
-from delvec.statements.qualifiers import correlated, short_paths, unqualified_parts, without_qualifier
+from delvec.statements.qualifiers import short_paths, unqualified_parts, without_qualifier
+from delvec.statements.relations import has_query
 from delvec.statements.tree import Assignment, Delete, Merge, MergeClause, Update
 from delvec.table import Table
 
@@ -24,7 +25,7 @@ _SOURCE = "source"
 def delete(frames: Frames, asked: Delete) -> OperationResult:
     table = frames.tables.of(asked.table)
     with _Texts(frames, table, asked.alias or asked.table.parts[-1], _present(asked.where)) as texts:
-        return table.delete(None if asked.where is None else texts.of(asked.where))
+        return table.delete(None if asked.where is None else texts.of(asked.where), alias=texts.alias)
 
 
 def update(frames: Frames, asked: Update) -> OperationResult:
@@ -32,7 +33,8 @@ def update(frames: Frames, asked: Update) -> OperationResult:
     spans = [each.value for each in asked.set] + _present(asked.where)
     with _Texts(frames, table, qualifier, spans) as texts:
         values = _assigned(asked.set, qualifier, texts)
-        return table.update(values, None if asked.where is None else texts.of(asked.where))
+        where = None if asked.where is None else texts.of(asked.where)
+        return table.update(values, where, alias=texts.alias)
 
 
 def merge(frames: Frames, asked: Merge) -> OperationResult:
@@ -100,6 +102,11 @@ class _Texts:
         return self._stack.__exit__(*problem)  # type: ignore[arg-type]
 
     @property
+    def alias(self) -> str | None:
+        """What subqueries call the table; None without one."""
+        return self.qualifier if any(has_query(span) for span in self.spans) else None
+
+    @property
     def columns(self) -> Collection[str]:
         return _columns(self.table)
 
@@ -110,7 +117,6 @@ class _Texts:
             *self.frames.parameters.literals(span),
             *short_paths(span.tokens, taken),
             *without_qualifier(span, self.qualifier, self.columns),
-            *correlated(span, self.qualifier, self.columns, self.frames.columns_of),
         ]
         return edited(span.source, span.start, span.end, edits)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -99,16 +99,6 @@ class Frames:
             schema = snapshot_of(table, version, timestamp).schema
             where = pruning.condition(relation, schema, self.parameters, session_facts(self.spark))
         return table.to_df(version=version, timestamp=timestamp, where=where)
-
-    def columns_of(self, relation: Relation) -> Collection[str] | None:
-        """The lower-case names of a table's columns; None where Spark does not know the table."""
-        if self.tables.is_ours(relation.name):
-            return {name.lower() for name in self.tables.of(relation.name).schema.names}
-        try:
-            found = self.spark.table(".".join(map(quoted, relation.name.parts))).columns
-        except PySparkException:
-            return None
-        return {name.lower() for name in found}
 
     def _version(self, asked: Span) -> int:
         (token, *others) = asked.tokens

@@ -1,20 +1,19 @@
 """Names that are qualified by a table: ``t.id``, delta.`path`.id.
 
-The verbs of a table know its columns alone, so that the qualifier is taken away, as Spark would resolve the
-name: a qualifier first, else a column with a field inside. In a subquery the bare name could be another
-table's; there it is taken away only where none of the subquery's tables has such a column.
+Conditions prune files by bare names, so that the qualifier is taken away, as Spark would resolve the name: a
+qualifier first, else a column with a field inside. In a subquery the bare name could be another table's:
+there it stays, and Spark is told the table's alias.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from delvec.errors import UnsupportedFeatureError
 from delvec.statements.cursor import Cursor, Name, Span
 from delvec.statements.definitions import PROVIDERS
 from delvec.statements.edits import Edit
 from delvec.statements.lexer import Kind, Token
-from delvec.statements.relations import Relation, is_query, nested_relations, reads_tables_alone
+from delvec.statements.relations import is_query
 
 
 def short_paths(tokens: Sequence[Token], taken: Collection[int] = ()) -> list[Edit]:
@@ -39,34 +38,6 @@ def without_qualifier(span: Span, qualifier: str, columns: Collection[str]) -> l
         for index in _qualified(tokens, qualifier, columns)
         if index not in inside
     ]
-
-
-def correlated(
-    span: Span,
-    qualifier: str,
-    columns: Collection[str],
-    columns_of: Callable[[Relation], Collection[str] | None],
-) -> list[Edit]:
-    """The same inside subqueries; refuses what could then be another table's column.
-
-    ``columns_of`` are the lower-case columns of a table in a subquery, None where they are not known.
-    """
-    tokens, inside = span.tokens, _inside_queries(span)
-    uses = [index for index in _qualified(tokens, qualifier, columns) if index in inside]
-    found = nested_relations(span) if uses else []
-    if any(name.lower() == qualifier.lower() for relation in found for name in relation.block.names):
-        return []  # a table of the subquery has that name
-    held = [columns_of(relation) for relation in found]
-    complete = not uses or reads_tables_alone(span)
-    for index in uses:
-        column = tokens[index + 2].name
-        if not complete or any(names is None or column.lower() in names for names in held):
-            raise UnsupportedFeatureError(
-                f"{qualifier}.{column} in a subquery could be another table's column, expected a name that "
-                "no table of the subquery has, or MERGE",
-                feature="correlated subquery",
-            )
-    return [Edit(tokens[index].start, tokens[index + 2].start, "") for index in uses]
 
 
 def unqualified_parts(column: Name, qualifier: str, columns: Collection[str]) -> tuple[str, ...]:

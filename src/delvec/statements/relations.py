@@ -86,18 +86,6 @@ def nested_relations(span: Span) -> list[Relation]:
     return scan.found
 
 
-def reads_tables_alone(span: Span) -> bool:
-    """Whether all that the subqueries of an expression read are tables, by their own columns."""
-    scan = _Scan(span)
-    scan.nested(0, len(span.tokens), frozenset())
-    counted = [sum(found.block is block for found in scan.found) for block in scan.blocks]
-    renamed = any(found.renamed for found in scan.found)
-    return not renamed and all(
-        not block.reshaped and len(block.names) == count
-        for block, count in zip(scan.blocks, counted, strict=True)
-    )
-
-
 def has_query(span: Span) -> bool:
     """Whether there is a subquery in the expression."""
     tokens = span.tokens
@@ -121,11 +109,10 @@ class _Scan:
         self.tokens = span.tokens
         self.closing = _pairs(span.tokens)
         self.found: list[Relation] = []
-        self.blocks: list[Block] = []
 
     def region(self, at: int, end: int, ctes: frozenset[str], *, listed: bool = False) -> None:
         """A query, or with ``listed`` the relations of a FROM clause, whose WHERE is not here."""
-        start, block, in_from, expecting = at, self._block(reshaped=listed), listed, listed
+        start, block, in_from, expecting = at, Block(reshaped=listed), listed, listed
         while at < end:
             token = self.tokens[at]
             word = "" if at > start and self.tokens[at - 1].is_symbol(".") else token.word
@@ -141,7 +128,7 @@ class _Scan:
                 at, ctes = self.expressions(at, end, ctes)
                 continue
             if word in _SET_OPERATIONS and not self.tokens[at - 1].is_symbol("*"):
-                block = self._block()
+                block = Block()
             block.reshaped |= word in _RESHAPING or token.is_symbol("|>")
             if word == "WHERE":
                 block.where = self._until_clause(at + 1, end)
@@ -156,10 +143,6 @@ class _Scan:
                 in_from = in_from or word == "FROM"
                 block.joins.append(self._join(at) if block.names else frozenset())
             at += 1
-
-    def _block(self, *, reshaped: bool = False) -> Block:
-        self.blocks.append(Block(reshaped=reshaped))
-        return self.blocks[-1]
 
     def nested(self, at: int, end: int, ctes: frozenset[str]) -> None:
         """What parentheses hold: a query, or an expression in which there may be some."""
