@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from delvec import detect
 from delvec.spark import files, scan
 from delvec.spark.files import file_path
 from lake import FLAT, Lake
@@ -194,17 +195,18 @@ def test_a_spark_that_tells_no_positions_is_refused(spark, lakes, monkeypatch):
     """Were they null, no row would be left out."""
     monkeypatch.setattr(scan, "ROW_INDEX", "_tmp_metadata_of_another_name")
     frame = opened(spark, lakes["folders"]).to_df()
-    with pytest.raises(Exception, match=r"does not tell the positions of rows in file:/.*\.parquet"):
+    with pytest.raises(Exception, match=r"does not tell the positions of rows in \S+\.parquet"):
         frame.collect()
 
 
 def colliding_names(root):
-    """Two names of data files whose paths below the folder have one CRC-32."""
+    """Two names of data files that have one CRC-32, and their paths below the folder, too."""
     names, seen = (f"{sha256(bytes(str(n), 'ascii')).hexdigest()}.parquet" for n in count()), {}
     for name in names:
         other = seen.setdefault(zlib.crc32(file_path(f"{root}/{name}").encode()), name)
         if other != name:
             break
+    assert zlib.crc32(other.encode()) == zlib.crc32(name.encode())
     return other, name
 
 
@@ -221,6 +223,28 @@ def test_files_of_equal_size_are_read_by_one_scan_and_no_path(spark, tmp_path):
     assert len(scans(frame)) == 1
     assert plan(frame).count("BroadcastHashJoin") == 1
     assert sorted(row["id"] for row in collected(frame)) == alive(6)
+
+
+@pytest.mark.parametrize(
+    ("names", "told_by"),
+    [
+        (["a.parquet", "b-1_c=2.parquet"], "file_name"),
+        (["p=0/a.parquet", "p=1/a.parquet"], "file_path"),
+        (["a.parquet", "a b.parquet"], "file_path"),
+        (["a%20b.parquet", "a b.parquet"], "file_path"),
+        (["é.parquet", "a.parquet"], "file_path"),
+    ],
+)
+def test_what_tells_files_apart(spark, tmp_path, names, told_by):
+    """Names, where they are unique and Spark shows them as they are; else the longer paths."""
+    lake = numbered(tmp_path / "t", names)
+    frame = opened(spark, lake).to_df()
+    assert len(scans(frame)) == 1
+    assert f".{told_by} as binary" in plan(frame)
+    assert sorted(row["id"] for row in collected(frame)) == alive(2)
+    table = detect.open_table(str(lake.root))
+    located = scan.scan(spark, table.snapshot().plan(), table.storage, located=True)
+    assert sorted(row["id"] for row in collected(located)) == alive(2)
 
 
 def test_files_whose_numbers_collide_are_told_apart_by_path(spark, tmp_path):

@@ -4,16 +4,19 @@
     files with a vector         the scan, anti-joined to the broadcast chunks of their vectors (`vectors.py`):
                                 a row whose bit is set there is left out
 
-The join's key is one number: the CRC-32 of the file's path, and the chunk of its rows. Spark computes that
-for a few nanoseconds a row, Python the same. Files whose numbers are not unique in their scan are read by
-another one, which tells them apart by the path itself; that costs more. No row goes through Python.
+The join's key is one number: the CRC-32 of the file's name, and the chunk of its rows. Spark computes that
+for a few nanoseconds a row, Python the same. Where names repeat, the path takes the name's place. Files whose
+numbers are not unique in their scan even so are read by another one, which tells them apart by the path
+itself. Each of these costs more than the one before. No row goes through Python.
 """
 
 from __future__ import annotations
 
+import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from itertools import product
 
 import numpy as np
@@ -40,9 +43,11 @@ DRIVER_CHUNK_BYTES = 64 << 20
 BROADCAST_CHUNK_BYTES = 1 << 30
 """Above this, chunks are not broadcast: Spark joins as it sees fit."""
 
-_FILE, _ROW = "file", "row"
+_FILE, _ROW, _NAME = "file", "row", "name"
 _KEY, _WORDS = "key", "words"
-_NUMBER_OF = "crc32(CAST({path} AS BINARY))"
+_NUMBER_OF = "crc32(CAST({text} AS BINARY))"
+# Which nothing encodes in a path, and Spark shows as they are.
+_PLAIN_NAME = re.compile(r"[\w.=-]+", re.ASCII)
 _PATH, _KNOWN, _NUMBER, _VALUES = "path", "known", "number", "values"
 
 
@@ -91,6 +96,14 @@ def own_prefix(schema: Schema, *others: str) -> str:
     return prefix
 
 
+class _Apart(Enum):
+    """How a scan tells its files apart: by a number made of their names or paths, or by the paths."""
+
+    BY_NAME = "name"
+    BY_PATH = "path"
+    BY_TABLE = "table"
+
+
 @dataclass(frozen=True, slots=True)
 class _Group:
     """Files that one scan reads: of one shape, and alike in how values and vectors reach their rows."""
@@ -100,7 +113,7 @@ class _Group:
     constants: tuple[Field, ...]
     values_in_folders: bool
     vectors: bool  # whether all files have one, or none has
-    by_path: bool  # whether the files' numbers are not unique
+    apart: _Apart = _Apart.BY_PATH
 
     @property
     def values_by_file(self) -> bool:
@@ -118,27 +131,39 @@ def _groups(plan: ScanPlan, storage: Storage) -> Iterator[_Group]:
         for native, vectors in product((True, False), (False, True)):
             rows = np.flatnonzero(here & (in_folders == native) & (vectored == vectors))
             files = plan.files.take(pa.array(rows))
-            yield from _by_number(_Group(files, schema, constants, native, vectors, by_path=False))
+            if len(files):
+                yield from _by_number(_Group(files, schema, constants, native, vectors))
 
 
 def _by_number(group: _Group) -> Iterator[_Group]:
     """The group, its files with their numbers where it needs them; in two where these are not unique."""
-    files, first = group.files, np.ones(len(group.files), dtype=bool)
-    if group.tells_files_apart:
-        numbers = _numbers(files)
-        files = files.append_column(_NUMBER, pa.array(numbers))
-        first[:] = False
-        first[np.unique(numbers, return_index=True)[1]] = True
-    for by_path in (False, True):
-        rows = np.flatnonzero(first != by_path)
-        if len(rows):
-            yield replace(group, files=files.take(pa.array(rows)), by_path=by_path)
+    if not group.tells_files_apart:
+        yield group
+        return
+    places = group.files.column("location").to_pylist()
+    names = _numbers(place.rpartition("/")[2] for place in places)
+    if _has_plain_names(group, places) and len(np.unique(names)) == len(places):
+        files = group.files.append_column(_NUMBER, pa.array(names))
+        yield replace(group, files=files, apart=_Apart.BY_NAME)
+        return
+    numbers = _numbers(map(file_path, places))
+    files = group.files.append_column(_NUMBER, pa.array(numbers))
+    first = np.zeros(len(places), dtype=bool)
+    first[np.unique(numbers, return_index=True)[1]] = True
+    for apart, here in ((_Apart.BY_PATH, first), (_Apart.BY_TABLE, ~first)):
+        if here.any():
+            yield replace(group, files=files.filter(pa.array(here)), apart=apart)
 
 
-def _numbers(files: pa.Table) -> Rows:
-    """For each file the number that ``_NUMBER_OF`` is for its rows."""
-    paths = map(file_path, files.column("location").to_pylist())
-    return np.fromiter((zlib.crc32(path.encode()) for path in paths), np.int64, len(files))
+def _has_plain_names(group: _Group, places: Sequence[str]) -> bool:
+    """Whether Spark shows the files' names as they are, by the field that it has for them."""
+    hidden = METADATA in (field.physical_name.lower() for field in group.schema)
+    return not hidden and all(_PLAIN_NAME.fullmatch(place.rpartition("/")[2]) for place in places)
+
+
+def _numbers(texts: Iterable[str]) -> Rows:
+    """For each file's name or path the number that ``_NUMBER_OF`` is for its rows."""
+    return np.array([zlib.crc32(text.encode()) for text in texts], np.int64)
 
 
 def _shapes(plan: ScanPlan, storage: Storage) -> Iterator[tuple[Schema, tuple[Field, ...], Mask]]:
@@ -176,12 +201,14 @@ class _GroupScan:
         group = self.group
         frame = read = self._read()
         if group.tells_files_apart or located:
-            frame = self._with_places(frame)
+            frame = self._with_places(frame, located=located)
         if group.tells_files_apart:
-            by_path = group.by_path or not shown_alike(read, group.files.column("location").to_pylist())
-            frame = self._with_files(frame, by_path=by_path)
+            apart, places = group.apart, group.files.column("location").to_pylist()
+            if apart is _Apart.BY_PATH and not shown_alike(read, places):
+                apart = _Apart.BY_TABLE
+            frame = self._with_files(frame, apart)
             if group.vectors:
-                frame = self._without_deleted(frame, by_path=by_path)
+                frame = self._without_deleted(frame, by_path=apart is _Apart.BY_TABLE)
         columns = [self._column(field) for field in group.schema]
         places = place_columns(self.plan.schema) if located else ()
         texts = [column for column in columns if isinstance(column, str)]
@@ -219,24 +246,31 @@ class _GroupScan:
         rows = pc.sum(group.files.column("record_count")).as_py() or 0
         return self.reader.read(locations, StructType(fields), rows=rows, by_folder_names=bool(native))
 
-    def _with_places(self, frame: DataFrame) -> DataFrame:
+    def _with_places(self, frame: DataFrame, *, located: bool) -> DataFrame:
         """The frame with its rows' places as columns: PySpark 4.0 cannot join by hidden ones."""
-        shown, row = self._own(_FILE), self._own(_ROW)
-        path, file = f"{METADATA}.file_path", [f"{METADATA}.file_path AS {shown}"]
-        if METADATA in (field.physical_name.lower() for field in self.group.schema):
-            frame = frame.select("*", frame.metadataColumn(METADATA)["file_path"].alias(shown))
-            path, file = shown, []
-        unknown = f"raise_error(concat('this Spark does not tell the positions of rows in ', {path}))"
-        return frame.selectExpr("*", *file, f"coalesce({ROW_INDEX}, CAST({unknown} AS BIGINT)) AS {row}")
+        name = self.group.tells_files_apart and self.group.apart is _Apart.BY_NAME
+        columns = [f"{METADATA}.file_name AS {self._own(_NAME)}"] if name else []
+        text = f"{METADATA}.file_name"
+        if located or not name:
+            shown, text = self._own(_FILE), f"{METADATA}.file_path"
+            if METADATA in (field.physical_name.lower() for field in self.group.schema):
+                frame = frame.select("*", frame.metadataColumn(METADATA)["file_path"].alias(shown))
+                text = shown
+            else:
+                columns.append(f"{text} AS {shown}")
+        unknown = f"raise_error(concat('this Spark does not tell the positions of rows in ', {text}))"
+        row = f"coalesce({ROW_INDEX}, CAST({unknown} AS BIGINT)) AS {self._own(_ROW)}"
+        return frame.selectExpr("*", *columns, row)
 
-    def _with_files(self, frame: DataFrame, *, by_path: bool) -> DataFrame:
+    def _with_files(self, frame: DataFrame, apart: _Apart) -> DataFrame:
         """The frame with each row's file number, and partition values where folders do not have them.
 
         A file that is none of the plan's is an error: Spark and delvec must mean the same file by a path.
         """
-        shown, path, number = self._own(_FILE), self._own(_PATH), self._own(_NUMBER)
+        shown = self._own(_NAME if apart is _Apart.BY_NAME else _FILE)
+        path, number, by_path = self._own(_PATH), self._own(_NUMBER), apart is _Apart.BY_TABLE
         if not by_path:
-            frame = frame.selectExpr("*", f"{_NUMBER_OF.format(path=shown)} AS {number}")
+            frame = frame.selectExpr("*", f"{_NUMBER_OF.format(text=shown)} AS {number}")
             if not self.group.values_by_file:
                 return frame
         table = F.broadcast(self._file_table(by_path=by_path))
