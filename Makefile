@@ -50,7 +50,7 @@ format: setup  ## rewrite to style
 	$(BIN)/ruff format
 
 interop: setup  ## against the official jars, by Maven into a cache outside the project
-	$(BIN)/python -m pytest -m interop --timeout 1800 tests/interop
+	$(PYTEST) -m interop --timeout 1800 tests/interop
 
 bench: setup  ## figures against named peers, for docs/benchmarks.md
 	$(BIN)/python -m bench vectors log scan write writers requests

@@ -8,6 +8,7 @@ fetches ahead of the tests.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -86,10 +87,12 @@ def s3a_jars() -> list[Path]:
 
 def _jars(package: Package) -> list[Path]:
     folder = cache() / "jars" / package.name
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-            _keep(_fetched(package, Path(scratch)), folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f"{package.name}.lock").open("w") as lock:  # tests run in several processes
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+                _keep(_fetched(package, Path(scratch)), folder)
     return sorted(folder.glob("*.jar"))
 
 
