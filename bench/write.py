@@ -17,7 +17,7 @@ from bench.scan import DELTA, DELVEC, ICEBERG, QUICK_ROWS, ROWS
 from bench.scan_tables import SCHEMA, Tables, add_iceberg, link, session, tables
 
 ROUNDS, QUICK_ROUNDS = 3, 1
-WARM_UPS = 3
+WARM_UPS = 2
 OFTENER = 3  # as many rounds more for what takes a few seconds or less
 SMALL_ROWS = 10_000
 REWRITING = "delvec without vectors"

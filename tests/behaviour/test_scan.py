@@ -204,7 +204,7 @@ def test_rows_beyond_what_an_integer_holds(spark, number):
     deleted = [row for row in edges if row < most]
     near = sorted({row + step for row in deleted for step in (-4096, -64, -1, 0, 1, 64, 4096)})
     rows = [row for row in near if 0 <= row < most]
-    batches = chunk_batches(number << 31, Bitmap.from_iterable(deleted))
+    batches = chunk_batches([(number << 31, Bitmap.from_iterable(deleted))])
     chunks = spark.createDataFrame(pa.Table.from_batches(batches))
     frame = spark.createDataFrame(pa.table({"n": pa.repeat(number, len(rows)), "row": rows}))
     left = frame.join(chunks, f.expr(deleted_rows("n", "row", "key", "words")), "left_anti")

@@ -35,7 +35,7 @@ EDGES = [0, 63, 64, 4095, 4096, 65535, 65536, 2**31 - 1, 2**31, 2**31 + 1, 2**32
 @pytest.mark.parametrize(("first_key", "most"), [(0, 2**41), (7 << 40, 2**41), ((2**39 - 1) << 24, 2**36)])
 def test_chunks_say_what_the_vector_says(first_key, most):
     rows = [position for position in EDGES if position < most]
-    batches = list(chunk_batches(first_key, Bitmap.from_iterable(rows)))
+    batches = list(chunk_batches([(first_key, Bitmap.from_iterable(rows))]))
     assert positions_in(batches, first_key) == rows
     assert sum(map(len, batches)) == len({position >> 12 for position in rows})
 
@@ -45,17 +45,43 @@ def test_chunks_of_random_vectors():
     for _ in range(20):
         most = rng.choice([100, 5000, 10**6, 2**34])
         rows = sorted({rng.randrange(most) for _ in range(rng.randrange(1, 500))})
-        assert positions_in(chunk_batches(5 << 40, Bitmap.from_iterable(rows)), 5 << 40) == rows
+        assert positions_in(chunk_batches([(5 << 40, Bitmap.from_iterable(rows))]), 5 << 40) == rows
+
+
+def test_chunks_of_several_vectors():
+    """Also where one ends and the next begins in the same chunk, and where one is empty."""
+    of_files = {
+        7 << 31: [0, 4095, 4096],
+        3 << 31: [4096, 4097],
+        9 << 31: [],
+        8 << 31: [4096],
+        2**63 - 2**31: [5],
+    }
+    given = [(key, Bitmap.from_iterable(rows)) for key, rows in of_files.items()]
+    (batch,) = chunk_batches(given)
+    assert batch["key"].to_pylist() == [7 << 31, (7 << 31) + 1, (3 << 31) + 1, (8 << 31) + 1, 2**63 - 2**31]
+    for number, (key, rows) in enumerate([(7 << 31, [0, 4095]), (7 << 31, [4096]), (3 << 31, [4096, 4097])]):
+        assert positions_in([batch.slice(number, 1)], key) == rows
+
+
+@pytest.mark.parametrize(
+    ("most", "lots"),
+    [(2, [[0], [1], [2], [3]]), (3, [[0], [1, 2], [3]]), (11, [[0, 1], [2, 3]]), (15, [[0, 1, 2, 3]])],
+)
+def test_small_vectors_are_expanded_together(monkeypatch, most, lots):
+    monkeypatch.setattr(vectors, "_POSITIONS_AT_ONCE", most)
+    loaded = {row: Bitmap.from_iterable(range(count)) for row, count in enumerate((9, 2, 1, 3))}
+    assert list(vectors._lots(loaded)) == lots
 
 
 def test_no_chunk_of_an_empty_vector():
-    assert list(chunk_batches(0, Bitmap.of())) == []
+    assert list(chunk_batches([(0, Bitmap.of())])) == []
 
 
 def test_vectors_of_many_chunks_come_in_several_batches(monkeypatch):
     monkeypatch.setattr(vectors, "_CHUNKS_AT_ONCE", 3)
     rows = list(range(0, 10 * 4096, 1000))
-    batches = list(chunk_batches(0, Bitmap.from_iterable(rows)))
+    batches = list(chunk_batches([(0, Bitmap.from_iterable(rows))]))
     assert [len(batch) for batch in batches] == [3, 3, 3, 1]
     assert positions_in(batches, 0) == rows
 

@@ -38,7 +38,7 @@ def verify_condition(frame: DataFrame, given: str | Column, what: str) -> None:
     except PySparkException as error:  # text that does not parse
         problem = error
     if problem is not None:
-        raise InvalidOperationError(f"{what} {_shown(given)} is not usable: {_reason(problem)}")
+        raise InvalidOperationError(f"{what} {_shown(given)} is not usable: {reason_of(problem)}")
 
 
 def verify_expression(frame: DataFrame, given: str | Column, what: str) -> None:
@@ -48,7 +48,7 @@ def verify_expression(frame: DataFrame, given: str | Column, what: str) -> None:
     except PySparkException as error:
         problem = error
     if problem is not None and not any(name in str(problem) for name in _NOT_DETERMINISTIC):
-        raise InvalidOperationError(f"{what} {_shown(given)} is not usable: {_reason(problem)}")
+        raise InvalidOperationError(f"{what} {_shown(given)} is not usable: {reason_of(problem)}")
 
 
 def _problem(frame: DataFrame, condition: Column) -> PySparkException | None:
@@ -71,6 +71,6 @@ def _shown(given: str | Column) -> str:
     return repr(given) if isinstance(given, str) else str(given)
 
 
-def _reason(error: PySparkException) -> str:
+def reason_of(error: PySparkException) -> str:
     """Spark's message without its code, its place in a text of ours, and the plan."""
     return " ".join(str(error).split("SQLSTATE", 1)[0].split()).rstrip(". ")

@@ -55,7 +55,7 @@ def _expand(
             if found.bitmap is None:
                 assert found.error is not None
                 raise found.error
-            yield from chunk_batches(keys[found.row], found.bitmap)
+            yield from chunk_batches([(keys[found.row], found.bitmap)])
 
 
 def check_executors(spark: SparkSession, why: str) -> None:

@@ -72,14 +72,14 @@ class FileReader:
             options["basePath"] = hadoop_path(self._root)
         else:
             options["recursiveFileLookup"] = "true"
-        paths = [spark_path(location) for location in locations]
-        if len(paths) <= FEW_PATHS:
-            return self._spark.read.schema(schema).options(**options).parquet(*paths)
-        cheap_paths = self._is_local and rows >= _MANY_ROWS * len(paths)
+        if len(locations) <= FEW_PATHS:
+            return self._spark.read.schema(schema).options(**options).parquet(*map(spark_path, locations))
+        cheap_paths = self._is_local and rows >= _MANY_ROWS * len(locations)
         if not cheap_paths and METADATA not in schema.fieldNames():
             found = self._by_folder(locations, schema, options)
             if found is not None:
                 return found
+        paths = list(map(spark_path, locations))
         return self._listed(paths, schema, options, parallelism=_LISTING_TASKS)
 
     @property
@@ -97,9 +97,10 @@ class FileReader:
         if all(place.endswith(_DATA_FILE) for place in locations):
             options = {**options, "pathGlobFilter": f"*{_DATA_FILE}"}
         found = self._whole_folders(folders, schema, options)
-        if found is None or not shown_alike(found, locations):
+        paths = list(map(file_path, locations))
+        if found is None or not shown_alike(found, paths):
             return None
-        listed = ", ".join(f"'{_quoted(file_path(place))}'" for place in locations)
+        listed = ", ".join(f"'{_quoted(path)}'" for path in paths)
         return found.where(f"{METADATA}.file_path IN ({listed})")
 
     def _whole_folders(
@@ -128,9 +129,8 @@ class FileReader:
         return found
 
 
-def shown_alike(frame: DataFrame, locations: Sequence[str]) -> bool:
-    """Whether the frame shows all these files under what ``file_path`` makes of them."""
-    paths = [file_path(place) for place in locations]
+def shown_alike(frame: DataFrame, paths: Sequence[str]) -> bool:
+    """Whether the frame shows all its files under these paths, which ``file_path`` made."""
     if all(map(_PLAIN_PATH.fullmatch, paths)):
         return True
     return {path.replace("file:///", "file:/", 1) for path in frame.inputFiles()}.issuperset(paths)
@@ -170,13 +170,14 @@ def location_of(path: str) -> str:
 
 def _folders(root: str, locations: Sequence[str]) -> list[str]:
     """The folders that hold the files, each once; none where Spark would not find all files there."""
-    relative = [location.relative(root, place) for place in locations]
+    folders = sorted({place.rpartition("/")[0] for place in locations})
+    relative = ["" if folder == root else location.relative(root, folder) for folder in folders]
     if None in relative:
         return []
-    folders = sorted({place.rpartition("/")[0] for place in locations})
     if len(folders) > FEW_PATHS:
         folders = [root]
-        if any(_is_hidden(name) for path in relative if path is not None for name in path.split("/")):
+        # Names of files are looked at before anything is read.
+        if any(_is_hidden(name) for path in relative if path for name in path.split("/")):
             return []
     return [folder for folder in folders if not any(folder.startswith(f"{other}/") for other in folders)]
 

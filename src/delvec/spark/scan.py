@@ -203,8 +203,8 @@ class _GroupScan:
         if group.tells_files_apart or located:
             frame = self._with_places(frame, located=located)
         if group.tells_files_apart:
-            apart, places = group.apart, group.files.column("location").to_pylist()
-            if apart is _Apart.BY_PATH and not shown_alike(read, places):
+            apart = group.apart
+            if apart is _Apart.BY_PATH and not shown_alike(read, self._paths()):
                 apart = _Apart.BY_TABLE
             frame = self._with_files(frame, apart)
             if group.vectors:
@@ -229,6 +229,9 @@ class _GroupScan:
             if named != spark_type(field.type, physical=True):
                 return F.col(held).cast(named).alias(field.name)
         return f"{held} AS {quoted(field.name)}"
+
+    def _paths(self) -> list[str]:
+        return list(map(file_path, self.group.files.column("location").to_pylist()))
 
     def _own(self, name: str) -> str:
         """The name of a column that only this scan sees: no column of the files has it."""
@@ -284,7 +287,7 @@ class _GroupScan:
         columns = {_PATH: files.column(_NUMBER), _KNOWN: pa.array([True] * len(files))}
         kinds: dict[str, DataType] = {_PATH: StringType() if by_path else LongType(), _KNOWN: BooleanType()}
         if by_path:
-            columns[_PATH] = pa.array([file_path(place) for place in files.column("location").to_pylist()])
+            columns[_PATH] = pa.array(self._paths())
             columns[_NUMBER], kinds[_NUMBER] = pa.array(np.arange(len(files))), LongType()
         if self.group.values_by_file:
             columns[_VALUES] = files.column("partition").combine_chunks()

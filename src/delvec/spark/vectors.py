@@ -8,7 +8,7 @@ What is shipped grows with the chunks that hold a deleted row, not with the rows
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +28,7 @@ CHUNK_BYTES = 8 * WORDS + 16
 _MOST = 1 << 40  # where a number is not recorded
 # Positions are expanded to bits this many chunks at a time: 64 MiB of bits as bytes.
 _CHUNKS_AT_ONCE = 1 << 14
+_POSITIONS_AT_ONCE = 1 << 20
 
 CHUNKS_SCHEMA = pa.schema(
     [pa.field("key", pa.int64(), nullable=False), pa.field("words", pa.list_(pa.int64()), nullable=False)]
@@ -64,22 +65,40 @@ def load_chunks(storage: Storage, vectors: VectorFiles) -> pa.Table:
     loaded = load_vectors(storage, vectors.deletes)
     batches = [
         batch
-        for row, vector in loaded.items()
-        for batch in chunk_batches(int(vectors.first_keys[row]), vector)
+        for lot in _lots(loaded)
+        for batch in chunk_batches([(int(vectors.first_keys[row]), loaded[row]) for row in lot])
     ]
     return pa.Table.from_batches(batches, schema=CHUNKS_SCHEMA)
 
 
-def chunk_batches(first_key: int, vector: Bitmap) -> Iterator[pa.RecordBatch]:
-    """The chunks of one vector; chunk ``n`` of the file has the key ``first_key + n``."""
-    positions = vector.to_numpy()
-    of_row = positions >> CHUNK_BITS  # in order, as the positions are
-    starts = np.flatnonzero(np.diff(of_row, prepend=-1))
+def _lots(vectors: Mapping[int, Bitmap]) -> Iterator[list[int]]:
+    """The rows in lots, to be expanded together: many small vectors, or a large one."""
+    lot: list[int] = []
+    held = 0
+    for row, vector in vectors.items():
+        if lot and held + vector.cardinality > _POSITIONS_AT_ONCE:
+            yield lot
+            lot, held = [], 0
+        lot.append(row)
+        held += vector.cardinality
+    if lot:
+        yield lot
+
+
+def chunk_batches(vectors: Sequence[tuple[int, Bitmap]]) -> Iterator[pa.RecordBatch]:
+    """The chunks of vectors, each with a key: chunk ``n`` of its file has that key plus ``n``."""
+    of_files = [vector.to_numpy() for _, vector in vectors]
+    positions = np.concatenate(of_files)
+    keys = np.concatenate(
+        [key + (rows >> CHUNK_BITS) for (key, _), rows in zip(vectors, of_files, strict=True)]
+    )
+    # Where the key changes a chunk starts: positions are in order, and no two files share a key.
+    starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
     ends = np.append(starts[1:], len(positions))
     for at in range(0, len(starts), _CHUNKS_AT_ONCE):
         first, last = starts[at : at + _CHUNKS_AT_ONCE], ends[at : at + _CHUNKS_AT_ONCE]
         some = positions[first[0] : last[-1]]
-        yield _batch(first_key + of_row[first], _words(some, last - first))
+        yield _batch(keys[first], _words(some, last - first))
 
 
 def _words(positions: Rows, counts: Rows) -> Rows:

@@ -8,6 +8,7 @@ from pyspark.sql import types as T  # noqa: N812 - as Spark's own documentation 
 
 from delvec import location
 from delvec.errors import InvalidOperationError, TableNotFoundError
+from delvec.spark.conditions import reason_of
 from delvec.spark.types import quoted
 from delvec.statements.cursor import Name
 from delvec.statements.definitions import is_path
@@ -91,8 +92,7 @@ def _created(frames: Frames, asked: Create, place: str) -> Table:
         with pointed_at(spark, asked.columns, around=COLUMNS):
             schema = spark.createDataFrame([], text).schema
     except PySparkException as error:
-        reason = " ".join(str(error).split("SQLSTATE", 1)[0].split())
-        raise InvalidOperationError(f"columns ({text}) are not usable: {reason}") from None
+        raise InvalidOperationError(f"columns ({text}) are not usable: {reason_of(error)}") from None
     return Table.create(spark, place, schema, partition_by=_spelled(by, schema), properties=given)
 
 
@@ -129,9 +129,8 @@ def _leaf(frames: Frames, column: NewColumn) -> T.StructField:
     try:
         return frames.spark.createDataFrame([], f"{quoted(name)} {column.definition.text}").schema[0]
     except PySparkException as error:
-        reason = " ".join(str(error).split("SQLSTATE", 1)[0].split())
         raise InvalidOperationError(
-            f"new column {column.name} is {column.definition.text}, expected a type: {reason}"
+            f"new column {column.name} is {column.definition.text}, expected a type: {reason_of(error)}"
         ) from None
 
 

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.spark.conditions import reason_of
 from delvec.spark.session import session_facts
 from delvec.spark.types import quoted
 from delvec.statements import pruning
@@ -114,8 +115,7 @@ class Frames:
             with pointed_at(self.spark, asked):
                 micros = self.spark.sql(query).collect()[0][0]
         except PySparkException as error:
-            reason = " ".join(str(error).split("SQLSTATE", 1)[0].split())
-            raise InvalidOperationError(f"timestamp {asked.text} is not usable: {reason}") from None
+            raise InvalidOperationError(f"timestamp {asked.text} is not usable: {reason_of(error)}") from None
         if micros is None:
             raise syntax_error(asked.source, asked.start, f"timestamp {asked.text} is null, expected a time")
         return _EPOCH + dt.timedelta(microseconds=micros)

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType
 
 from delvec.errors import InvalidOperationError
+from delvec.spark.conditions import reason_of
 from delvec.statements.cursor import Name, Span
 from delvec.statements.lexer import Kind, Token
 from delvec.statements.parameters import Parameters
@@ -56,5 +57,6 @@ def constant(spark: SparkSession, value: Span, parameters: Parameters, type_text
         with pointed_at(spark, value):
             return spark.sql(f"SELECT CAST(({parameters.text(value)}) AS {type_text})").collect()[0][0]
     except PySparkException as error:
-        reason = " ".join(str(error).split("SQLSTATE", 1)[0].split())
-        raise InvalidOperationError(f"{what} is {value.text}, expected a constant: {reason}") from None
+        raise InvalidOperationError(
+            f"{what} is {value.text}, expected a constant: {reason_of(error)}"
+        ) from None
