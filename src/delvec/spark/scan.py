@@ -120,6 +120,11 @@ class _Group:
         return bool(self.constants) and not self.values_in_folders
 
     @property
+    def hides_metadata(self) -> bool:
+        """Whether a column of the files has the name of Spark's hidden one."""
+        return METADATA in (field.physical_name.lower() for field in self.schema)
+
+    @property
     def tells_files_apart(self) -> bool:
         return self.vectors or self.values_by_file
 
@@ -157,8 +162,9 @@ def _by_number(group: _Group) -> Iterator[_Group]:
 
 def _has_plain_names(group: _Group, places: Sequence[str]) -> bool:
     """Whether Spark shows the files' names as they are, by the field that it has for them."""
-    hidden = METADATA in (field.physical_name.lower() for field in group.schema)
-    return not hidden and all(_PLAIN_NAME.fullmatch(place.rpartition("/")[2]) for place in places)
+    return not group.hides_metadata and all(
+        _PLAIN_NAME.fullmatch(place.rpartition("/")[2]) for place in places
+    )
 
 
 def _numbers(texts: Iterable[str]) -> Rows:
@@ -256,7 +262,7 @@ class _GroupScan:
         text = f"{METADATA}.file_name"
         if located or not name:
             shown, text = self._own(_FILE), f"{METADATA}.file_path"
-            if METADATA in (field.physical_name.lower() for field in self.group.schema):
+            if self.group.hides_metadata:
                 frame = frame.select("*", frame.metadataColumn(METADATA)["file_path"].alias(shown))
                 text = shown
             else:
