@@ -61,6 +61,14 @@ def _collected_sockets():
         gc.collect()
 
 
+@pytest.fixture(params=["words", "join"])
+def applied(request, monkeypatch):
+    """How the vectors of small tables are applied: as they are by default, or as those of large ones are."""
+    if request.param == "join":
+        monkeypatch.setattr("delvec.spark.words.MOST_BYTES", -1)
+    return request.param
+
+
 @pytest.fixture
 def conf(spark):
     """Sets the session, and puts it back."""

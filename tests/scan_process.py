@@ -3,10 +3,10 @@
     python scan_process.py <request> <answer>
 
 The request is JSON: ``remote``, whether the session is a Connect one; ``settings`` of the session; ``scans``,
-a list of ``{"table", "version", "where", "columns", "later", "conf", "distributed", "connector", "options"}``
-all but the first of which may be absent. Where a scan has ``verbs``, a list of ``[name, {…}]``, these change
-the table before; ``rows`` there is a query. The answer has for each the rows' count by their text, the schema
-and the files that Spark opens, or the error. ``answers`` runs it.
+a list of ``{"table", "version", "where", "columns", "later", "conf", "distributed", "joined", "connector",
+"options"}``, all but the first of which may be absent. Where a scan has ``verbs``, a list of
+``[name, {…}]``, these change the table before; ``rows`` there is a query. The answer has for each the rows'
+count by their text, the schema and the files that Spark opens, or the error. ``answers`` runs it.
 """
 
 from __future__ import annotations
@@ -71,14 +71,18 @@ def answers(
 
 
 def answer_to(spark: Any, asked: Scan) -> dict[str, Any]:
-    from delvec.spark import scan
+    from delvec.spark import scan, words
     from rows import multiset
     from scanning import collected
 
     for name, value in asked.get("conf", {}).items():
         spark.conf.set(name, value)
     before = settings_of(spark)
-    usual, scan.DRIVER_CHUNK_BYTES = scan.DRIVER_CHUNK_BYTES, 0 if asked.get("distributed") else 64 << 20
+    usual = scan.DRIVER_CHUNK_BYTES, words.MOST_BYTES
+    if asked.get("distributed"):
+        scan.DRIVER_CHUNK_BYTES = 0
+    if asked.get("joined"):
+        words.MOST_BYTES = -1
     try:
         for verb, given in asked.get("verbs", []):
             changed(spark, asked["table"], verb, dict(given))
@@ -93,7 +97,7 @@ def answer_to(spark: Any, asked: Scan) -> dict[str, Any]:
     except Exception as error:  # Spark's or ours: the test says which it expects
         return {"error": f"{type(error).__name__}: {error}"}
     finally:
-        scan.DRIVER_CHUNK_BYTES = usual
+        scan.DRIVER_CHUNK_BYTES, words.MOST_BYTES = usual
         assert settings_of(spark) == before, "the session is not as it was"
         for name in asked.get("conf", {}):
             spark.conf.unset(name)

@@ -55,6 +55,7 @@ def test_golden_tables_at_every_version(spark, name):
 # Vectors
 
 
+@pytest.mark.usefixtures("applied")
 def test_files_with_and_without_vectors(spark, tmp_path):
     lake = Lake(tmp_path / "t", NUMBERS)
     lake.write(numbers(0, 100))
@@ -65,6 +66,7 @@ def test_files_with_and_without_vectors(spark, tmp_path):
     same(opened(spark, lake).to_df(), lake.live)
 
 
+@pytest.mark.usefixtures("applied")
 def test_files_of_equal_size_with_and_without_vectors(spark, tmp_path):
     lake = Lake(tmp_path / "a t%20é", NUMBERS)
     files = [
@@ -79,6 +81,29 @@ def test_files_of_equal_size_with_and_without_vectors(spark, tmp_path):
     same(opened(spark, lake).to_df(), lake.live)
 
 
+def test_sizes_that_the_log_has_wrong(spark, tmp_path):
+    """As where a store counts bytes of its own: the files are told apart by their names then."""
+    lake = Lake(tmp_path / "t", NUMBERS)
+    for n in range(4):
+        lake.write(numbers(n * 100, 50 + n), deleted=[n])
+    lake.commit()
+    (log,) = (lake.root / "_delta_log").glob("*.json")
+    sized = re.sub(r'"size": ?(\d+)', lambda found: f'"size":{int(found[1]) + 16}', log.read_text())
+    assert sized != log.read_text()
+    log.write_text(sized)
+    same(opened(spark, lake).to_df(), lake.live)
+
+
+def test_rows_after_the_last_deleted_one(spark, tmp_path):
+    """They have no words, and are not looked up in the next file's."""
+    lake = Lake(tmp_path / "t", NUMBERS)
+    lake.write(numbers(0, 9000), deleted=[5])
+    lake.write(numbers(10000, 9000), deleted=range(0, 9000, 2))
+    lake.commit()
+    same(opened(spark, lake).to_df(), lake.live)
+
+
+@pytest.mark.usefixtures("applied")
 def test_several_row_groups_and_a_filter_on_them(spark, tmp_path):
     lake = Lake(tmp_path / "t", NUMBERS, row_group_size=1000)
     lake.write(numbers(0, 9500), deleted=range(0, 9500, 7))
@@ -88,6 +113,7 @@ def test_several_row_groups_and_a_filter_on_them(spark, tmp_path):
     assert frame.count() == len(lake.live)
 
 
+@pytest.mark.usefixtures("applied")
 @pytest.mark.parametrize("inline", [False, True])
 def test_vectors_in_the_log_and_in_files(spark, tmp_path, inline):
     lake = Lake(tmp_path / "t", NUMBERS, inline=inline)
@@ -98,6 +124,7 @@ def test_vectors_in_the_log_and_in_files(spark, tmp_path, inline):
     same(opened(spark, lake).to_df(), lake.live)
 
 
+@pytest.mark.usefixtures("applied")
 def test_vectors_without_statistics(spark, tmp_path):
     lake = Lake(tmp_path / "t", NUMBERS, stats=False)
     lake.write(numbers(0, 30), deleted=[3, 29])
@@ -106,6 +133,7 @@ def test_vectors_without_statistics(spark, tmp_path):
     same(opened(spark, lake).to_df(), lake.live)
 
 
+@pytest.mark.usefixtures("applied")
 def test_the_row_based_reader(spark, tmp_path, conf):
     conf("spark.sql.parquet.enableVectorizedReader", "false")
     lake = Lake(tmp_path / "t", NUMBERS, row_group_size=500)
@@ -166,6 +194,7 @@ def test_chunks_too_large_to_broadcast(spark, tmp_path, monkeypatch, conf):
     same(opened(spark, lake).to_df(), lake.live)
 
 
+@pytest.mark.usefixtures("applied")
 def test_the_scan_joined_with_itself(spark, tmp_path):
     lake = Lake(tmp_path / "t", NUMBERS)
     lake.write(numbers(0, 30), deleted=[3, 29])

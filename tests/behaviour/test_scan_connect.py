@@ -68,6 +68,17 @@ def requests(root):
     tables = {"in folders": in_folders, "flat": flat, "by id": by_id, "many": many}
     asked = {name: {"table": str(lake.root)} for name, lake in tables.items()}
     expected = {name: multiset(lake.live) for name, lake in tables.items()}
+    plain = Lake(root / "plain", pa.schema([("id", pa.int64()), ("v", pa.string())]))
+    for n in range(5):
+        plain.write(
+            [{"id": n * 1000 + i, "v": f"v{i}"} for i in range(500)],
+            deleted=range(n, 500, 7),
+            size=[None, 9000][n % 2],
+        )
+    plain.commit()
+    asked["words"] = {"table": str(plain.root), "later": "id % 2 = 1"}
+    asked["joined"] = {**asked["words"], "joined": True}
+    expected["words"] = expected["joined"] = multiset(row for row in plain.live if row["id"] % 2 == 1)
     asked["distributed"] = {"table": str(flat.root), "distributed": True}
     expected["distributed"] = expected["flat"]
     asked["chosen"] = {
@@ -115,7 +126,7 @@ def requests(root):
     return asked, expected
 
 
-OWN = ["in folders", "flat", "by id", "many", "distributed", "chosen", "row based"]
+OWN = ["in folders", "flat", "by id", "many", "words", "joined", "distributed", "chosen", "row based"]
 CONNECTED = ["in folders", "flat", "by id", "chosen", "version"]
 NAMES = [place.name for place in GOLDEN_TABLES]
 

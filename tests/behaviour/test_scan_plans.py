@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from delvec import detect
-from delvec.spark import files, scan
+from delvec.spark import files, scan, words
 from delvec.spark.files import file_path
 from lake import FLAT, Lake
 from scanning import collected, files_read, opened
@@ -59,6 +59,7 @@ def read_columns(line):
     return re.findall(r"([\w.]+):", re.search(r"ReadSchema: struct<(.*?)>", line)[1])
 
 
+@pytest.mark.usefixtures("applied")
 @pytest.mark.parametrize("kind", ["folders", "odd folder", "flat", "none"])
 def test_filters_reach_the_parquet_scan(spark, lakes, kind):
     frame = opened(spark, lakes[kind]).to_df().where("id > 205 and name = 'n7'")
@@ -69,6 +70,7 @@ def test_filters_reach_the_parquet_scan(spark, lakes, kind):
     assert [row["id"] for row in collected(frame.orderBy("id"))] == [207, 307, 407]
 
 
+@pytest.mark.usefixtures("applied")
 @pytest.mark.parametrize("kind", ["folders", "odd folder"])
 def test_only_needed_columns_are_read(spark, lakes, kind):
     frame = opened(spark, lakes[kind]).to_df().where("v >= 1").select("id")
@@ -89,13 +91,17 @@ def test_files_without_vectors_pay_nothing(spark, lakes):
 
 
 @pytest.mark.parametrize("kind", ["folders", "odd folder", "flat"])
-def test_vectors_are_broadcast_and_no_row_goes_through_python(spark, lakes, kind):
+def test_vectors_are_broadcast_and_no_row_goes_through_python(spark, lakes, applied, kind):
     text = plan(opened(spark, lakes[kind]).to_df())
-    assert "BroadcastHashJoin" in text
+    vectors_joined = applied == "join"
+    values_joined = kind == "flat"
+    assert text.count("BroadcastHashJoin") == vectors_joined + values_joined
+    assert ("Subquery" in text) == (applied == "words")
     assert "SortMergeJoin" not in text
     assert not any(name in text for name in PYTHON), text
 
 
+@pytest.mark.usefixtures("applied")
 @pytest.mark.parametrize("kind", ["folders", "odd folder", "none"])
 def test_a_later_filter_on_the_partition_column_prunes_files(spark, lakes, kind):
     frame = opened(spark, lakes[kind]).to_df().where("p = 3")
@@ -105,6 +111,7 @@ def test_a_later_filter_on_the_partition_column_prunes_files(spark, lakes, kind)
     assert {row["p"] for row in collected(frame)} == {3}
 
 
+@pytest.mark.usefixtures("applied")
 @pytest.mark.parametrize("kind", ["folders", "odd folder", "none"])
 def test_joins_prune_partitions_dynamically(spark, lakes, kind):
     from pyspark.sql import functions
@@ -195,7 +202,8 @@ def test_a_spark_that_tells_no_positions_is_refused(spark, lakes, monkeypatch):
     """Were they null, no row would be left out."""
     monkeypatch.setattr(scan, "ROW_INDEX", "_tmp_metadata_of_another_name")
     frame = opened(spark, lakes["folders"]).to_df()
-    with pytest.raises(Exception, match=r"does not tell the positions of rows in \S+\.parquet"):
+    place = re.escape(str(lakes["folders"].root))
+    with pytest.raises(Exception, match=rf"does not tell the positions of rows in {place}: \S+\.parquet"):
         frame.collect()
 
 
@@ -218,10 +226,11 @@ def numbered(root, names):
     return lake
 
 
-def test_files_of_equal_size_are_read_by_one_scan_and_no_path(spark, tmp_path):
+def test_files_of_equal_size_are_read_by_one_scan_and_no_path(spark, tmp_path, applied):
     frame = opened(spark, numbered(tmp_path / "t", [f"{n}.parquet" for n in range(6)])).to_df()
     assert len(scans(frame)) == 1
-    assert plan(frame).count("BroadcastHashJoin") == 1
+    assert "file_path" not in plan(frame)
+    assert plan(frame).count("BroadcastHashJoin") == (applied == "join")
     assert sorted(row["id"] for row in collected(frame)) == alive(6)
 
 
@@ -235,8 +244,9 @@ def test_files_of_equal_size_are_read_by_one_scan_and_no_path(spark, tmp_path):
         (["é.parquet", "a.parquet"], "file_path"),
     ],
 )
-def test_what_tells_files_apart(spark, tmp_path, names, told_by):
+def test_what_tells_files_apart(spark, tmp_path, monkeypatch, names, told_by):
     """Names, where they are unique and Spark shows them as they are; else the longer paths."""
+    monkeypatch.setattr(words, "MOST_BYTES", -1)
     lake = numbered(tmp_path / "t", names)
     frame = opened(spark, lake).to_df()
     assert len(scans(frame)) == 1
@@ -254,6 +264,31 @@ def test_files_whose_numbers_collide_are_told_apart_by_path(spark, tmp_path):
     assert len(scans(frame)) == 2
     assert plan(frame).count("BroadcastHashJoin") == 3
     assert sorted(row["id"] for row in collected(frame)) == alive(4)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "names"),
+    [
+        ([4000, 4000, 4000], ["b.parquet", "ba.parquet", "a.parquet"]),
+        ([4000, 5000, 4000], ["p-1.parquet", "p-10.parquet", "p-100.parquet"]),
+        ([4000, 5000, 6000], ["b", "a.parquet", "B.parquet"]),
+        ([4000] * 32, [f"part-{n:05}.parquet" for n in range(32)]),
+    ],
+)
+def test_few_files_are_told_apart_by_sizes_and_names(spark, tmp_path, sizes, names):
+    lake = Lake(tmp_path / "t", SCHEMA)
+    for number, (size, name) in enumerate(zip(sizes, names, strict=True)):
+        lake.write(rows(number, number * 100), deleted=[number % 10], size=size, name=name)
+    lake.commit()
+    frame = opened(spark, lake).to_df()
+    assert "BroadcastHashJoin" not in plan(frame)
+    assert sorted(row["id"] for row in collected(frame)) == alive(len(names))
+
+
+def test_more_files_than_a_few_are_joined(spark, tmp_path):
+    frame = opened(spark, numbered(tmp_path / "t", [f"{n}.parquet" for n in range(33)])).to_df()
+    assert plan(frame).count("BroadcastHashJoin") == 1
+    assert sorted(row["id"] for row in collected(frame)) == alive(33)
 
 
 def test_values_of_files_whose_numbers_collide(spark, tmp_path):

@@ -21,7 +21,7 @@ _SCHEMA = "key bigint, words array<bigint>"
 
 
 def load_chunks(spark: SparkSession, storage: Storage, vectors: VectorFiles) -> DataFrame:
-    """The chunks of all vectors, as `vectors.load_chunks` has them."""
+    """The chunks of all vectors, as `vectors.chunks_of` has them."""
     check_executors(spark, "vectors are too large for the driver, and the executors cannot load them")
     root, options = storage.root, dict(storage.options)
     table = vectors.deletes.append_column("first_key", pa.array(vectors.first_keys))

@@ -100,7 +100,7 @@ class FileReader:
         paths = list(map(file_path, locations))
         if found is None or not shown_alike(found, paths):
             return None
-        listed = ", ".join(f"'{_quoted(path)}'" for path in paths)
+        listed = ", ".join(map(sql_text, paths))
         return found.where(f"{METADATA}.file_path IN ({listed})")
 
     def _whole_folders(
@@ -136,8 +136,10 @@ def shown_alike(frame: DataFrame, paths: Sequence[str]) -> bool:
     return {path.replace("file:///", "file:/", 1) for path in frame.inputFiles()}.issuperset(paths)
 
 
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("'", "\\'")
+def sql_text(text: str) -> str:
+    """The text as a literal of Spark's SQL."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def spark_path(place: str) -> str:

@@ -1,6 +1,8 @@
-"""A ``ScanPlan`` as a DataFrame: native Parquet scans, with deleted rows left out by a join in the plan.
+"""A ``ScanPlan`` as a DataFrame: native Parquet scans, with deleted rows left out in the plan.
 
     files without a vector      a scan, and nothing else
+    few files with vectors      the scan, filtered by an array that has a bit for every row (`words.py`),
+                                where they are small or most of their chunks lost rows
     files with a vector         the scan, anti-joined to the broadcast chunks of their vectors (`vectors.py`):
                                 a row whose bit is set there is left out
 
@@ -27,14 +29,16 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentat
 from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField, StructType
 
 from delvec.chunked import Mask, Rows
+from delvec.deletes.loader import load_vectors
 from delvec.plan import ReadSchema, ScanPlan
 from delvec.schema import Field, Primitive, Schema
 from delvec.spark import distributed
-from delvec.spark.files import METADATA, ROW_INDEX, FileReader, file_path, shown_alike
+from delvec.spark.files import METADATA, ROW_INDEX, FileReader, file_path, shown_alike, sql_text
 from delvec.spark.footers import schemas_by_id
 from delvec.spark.partitions import in_folder_names
 from delvec.spark.types import logical, quoted, spark_type
-from delvec.spark.vectors import CHUNK_BITS, FILE_SHIFT, VectorFiles, chunk_estimate, load_chunks
+from delvec.spark.vectors import CHUNK_BITS, FILE_SHIFT, VectorFiles, chunk_estimate, chunks_of
+from delvec.spark.words import ShownFiles, gathered, is_live
 from delvec.storage import Storage
 
 DRIVER_CHUNK_BYTES = 64 << 20
@@ -43,7 +47,7 @@ DRIVER_CHUNK_BYTES = 64 << 20
 BROADCAST_CHUNK_BYTES = 1 << 30
 """Above this, chunks are not broadcast: Spark joins as it sees fit."""
 
-_FILE, _ROW, _NAME = "file", "row", "name"
+_FILE, _ROW, _NAME, _SIZE = "file", "row", "name", "size"
 _KEY, _WORDS = "key", "words"
 _NUMBER_OF = "crc32(CAST({text} AS BINARY))"
 # Which nothing encodes in a path, and Spark shows as they are.
@@ -77,6 +81,11 @@ def deleted_rows(number: str, row: str, key: str, words: str) -> str:
     chunk = f"shiftleft({number}, {FILE_SHIFT}) | shiftright({row}, {CHUNK_BITS})"
     word = f"{words}[CAST(shiftright({row}, 6) & 63 AS INT)]"
     return f"({chunk}) = {key} AND getbit({word}, CAST({row} & 63 AS INT)) = 1"
+
+
+def _unknown_file(shown: str) -> str:
+    """What a row of a file that is none of the plan's comes to."""
+    return f"raise_error(concat('a scan met a file that is not in its plan: ', {shown}))"
 
 
 def place_columns(schema: Schema) -> tuple[str, str]:
@@ -212,9 +221,7 @@ class _GroupScan:
             apart = group.apart
             if apart is _Apart.BY_PATH and not shown_alike(read, self._paths()):
                 apart = _Apart.BY_TABLE
-            frame = self._with_files(frame, apart)
-            if group.vectors:
-                frame = self._without_deleted(frame, by_path=apart is _Apart.BY_TABLE)
+            frame = self._live(frame, apart) if group.vectors else self._with_files(frame, apart)
         columns = [self._column(field) for field in group.schema]
         places = place_columns(self.plan.schema) if located else ()
         texts = [column for column in columns if isinstance(column, str)]
@@ -258,8 +265,8 @@ class _GroupScan:
     def _with_places(self, frame: DataFrame, *, located: bool) -> DataFrame:
         """The frame with its rows' places as columns: PySpark 4.0 cannot join by hidden ones."""
         name = self.group.tells_files_apart and self.group.apart is _Apart.BY_NAME
-        columns = [f"{METADATA}.file_name AS {self._own(_NAME)}"] if name else []
-        text = f"{METADATA}.file_name"
+        columns = [f"{METADATA}.file_{kind} AS {self._own(kind)}" for kind in (_NAME, _SIZE)] if name else []
+        text = f"concat({sql_text(self.storage.root)}, ': ', {METADATA}.file_name)"
         if located or not name:
             shown, text = self._own(_FILE), f"{METADATA}.file_path"
             if self.group.hides_metadata:
@@ -284,8 +291,8 @@ class _GroupScan:
                 return frame
         table = F.broadcast(self._file_table(by_path=by_path))
         joined = frame.join(table, F.expr(f"{shown if by_path else number} = {path}"), "left")
-        unknown = f"raise_error(concat('a scan met a file that is not in its plan: ', {shown}))"
-        return joined.where(f"CASE WHEN {self._own(_KNOWN)} THEN true ELSE CAST({unknown} AS BOOLEAN) END")
+        unknown = f"CAST({_unknown_file(shown)} AS BOOLEAN)"
+        return joined.where(f"CASE WHEN {self._own(_KNOWN)} THEN true ELSE {unknown} END")
 
     def _file_table(self, *, by_path: bool) -> DataFrame:
         """One row for each file: what identifies it, that it is known, its number or its values."""
@@ -304,18 +311,33 @@ class _GroupScan:
         named = {self._own(name): column for name, column in columns.items()}
         return self.spark.createDataFrame(pa.table(named), schema)
 
-    def _without_deleted(self, frame: DataFrame, *, by_path: bool) -> DataFrame:
-        files, row, number = self.group.files, self._own(_ROW), self._own(_NUMBER)
+    def _live(self, frame: DataFrame, apart: _Apart) -> DataFrame:
+        """The frame, with partition values where folders do not have them, without the deleted rows."""
+        files, by_path = self.group.files, apart is _Apart.BY_TABLE
         numbers = np.arange(len(files)) if by_path else files.column(_NUMBER).to_numpy()
-        chunks = self._chunks(VectorFiles.of(files, self.plan.deletes, numbers))
-        deleted = deleted_rows(number, row, self._own(_KEY), self._own(_WORDS))
-        return frame.join(chunks, F.expr(deleted), "left_anti")
-
-    def _chunks(self, vectors: VectorFiles) -> DataFrame:
+        vectors = VectorFiles.of(files, self.plan.deletes, numbers)
         size = chunk_estimate(vectors)
-        if size <= DRIVER_CHUNK_BYTES:
-            found = self.spark.createDataFrame(load_chunks(self.storage, vectors))
+        if size > DRIVER_CHUNK_BYTES:
+            chunks = distributed.load_chunks(self.spark, self.storage, vectors)
         else:
-            found = distributed.load_chunks(self.spark, self.storage, vectors)
-        found = found.toDF(self._own(_KEY), self._own(_WORDS))
-        return F.broadcast(found) if size <= BROADCAST_CHUNK_BYTES else found
+            loaded = load_vectors(self.storage, vectors.deletes)
+            words = gathered([loaded[row] for row in range(len(files))]) if apart is _Apart.BY_NAME else None
+            if words is not None:
+                frame = frame.where(is_live(self.spark, words, self._shown()))
+                return self._with_files(frame, apart) if self.group.values_by_file else frame
+            chunks = self.spark.createDataFrame(chunks_of(loaded, vectors))
+        chunks = chunks.toDF(self._own(_KEY), self._own(_WORDS))
+        deleted = deleted_rows(self._own(_NUMBER), self._own(_ROW), self._own(_KEY), self._own(_WORDS))
+        joined = F.broadcast(chunks) if size <= BROADCAST_CHUNK_BYTES else chunks
+        return self._with_files(frame, apart).join(joined, F.expr(deleted), "left_anti")
+
+    def _shown(self) -> ShownFiles:
+        name, files = self._own(_NAME), self.group.files
+        return ShownFiles(
+            name_column=name,
+            size_column=self._own(_SIZE),
+            row_column=self._own(_ROW),
+            names=[place.rpartition("/")[2] for place in files.column("location").to_pylist()],
+            sizes=files.column("size").to_pylist(),
+            unknown=_unknown_file(name),
+        )

@@ -17,8 +17,6 @@ import pyarrow.compute as pc
 
 from delvec.bitmap import Bitmap
 from delvec.chunked import Rows
-from delvec.deletes.loader import load_vectors
-from delvec.storage import Storage
 
 CHUNK_BITS = 12
 CHUNK_ROWS = 1 << CHUNK_BITS
@@ -60,9 +58,8 @@ def chunk_estimate(vectors: VectorFiles) -> int:
     return int(pc.sum(pc.min_element_wise(deleted, chunks)).as_py() or 0) * CHUNK_BYTES
 
 
-def load_chunks(storage: Storage, vectors: VectorFiles) -> pa.Table:
-    """The chunks of all vectors, read and expanded here."""
-    loaded = load_vectors(storage, vectors.deletes)
+def chunks_of(loaded: Mapping[int, Bitmap], vectors: VectorFiles) -> pa.Table:
+    """The chunks of all vectors, as the loader gave them."""
     batches = [
         batch
         for lot in _lots(loaded)
