@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import zlib
 from collections.abc import Iterator
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 from rows import multiset
@@ -65,3 +69,17 @@ def nodes(node: Any) -> Iterator[Any]:
 
 def is_scan(node: Any) -> bool:
     return bool(node.nodeName().startswith("Scan parquet"))
+
+
+def colliding_names(root: Path) -> tuple[str, str]:
+    """Two names of data files that have one CRC-32, and their paths below the folder, too."""
+    from delvec.spark.files import file_path
+
+    names = (f"{sha256(bytes(str(n), 'ascii')).hexdigest()}.parquet" for n in count())
+    seen: dict[int, str] = {}
+    for name in names:
+        other = seen.setdefault(zlib.crc32(file_path(f"{root}/{name}").encode()), name)
+        if other != name:
+            break
+    assert zlib.crc32(other.encode()) == zlib.crc32(name.encode())
+    return other, name

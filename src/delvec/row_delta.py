@@ -63,6 +63,10 @@ It is sent to executors, where storage and format are the only things known.
 """
 
 
+Measure = Callable[[Storage, Sequence[str]], pa.Table]
+"""Reads what the format tells of new data files: ``record_count`` and ``stats`` of ``ADDED_SCHEMA``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Constraint:
     """A condition that no written row may violate; null satisfies it where ``null_holds``."""
@@ -81,6 +85,7 @@ class WriteRules:
     partition_by      columns whose values are not in the files but in ``RowDelta.added``; they are in the
                       files as well where ``store_partitions``
     vectors           rows may be deleted by vectors; else their files are written again without them
+    measure           what is to be read of new files, once they are written
     rewrite_share     a file of which more than this share of rows would be deleted, old deletes included, is
                       written again without them instead of getting a vector; None: never
     append_only       no row may be removed
@@ -93,6 +98,7 @@ class WriteRules:
     schema: Schema
     partition_by: tuple[str, ...]
     vectors: bool
+    measure: Measure
     with_ids: bool = False
     store_partitions: bool = False
     append_only: bool = False

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import zlib
-from hashlib import sha256
-from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,9 +11,8 @@ import pytest
 
 from delvec import detect
 from delvec.spark import files, scan, words
-from delvec.spark.files import file_path
 from lake import FLAT, Lake
-from scanning import collected, files_read, opened
+from scanning import collected, colliding_names, files_read, opened
 
 pytestmark = pytest.mark.spark
 
@@ -205,17 +201,6 @@ def test_a_spark_that_tells_no_positions_is_refused(spark, lakes, monkeypatch):
     place = re.escape(str(lakes["folders"].root))
     with pytest.raises(Exception, match=rf"does not tell the positions of rows in {place}: \S+\.parquet"):
         frame.collect()
-
-
-def colliding_names(root):
-    """Two names of data files that have one CRC-32, and their paths below the folder, too."""
-    names, seen = (f"{sha256(bytes(str(n), 'ascii')).hexdigest()}.parquet" for n in count()), {}
-    for name in names:
-        other = seen.setdefault(zlib.crc32(file_path(f"{root}/{name}").encode()), name)
-        if other != name:
-            break
-    assert zlib.crc32(other.encode()) == zlib.crc32(name.encode())
-    return other, name
 
 
 def numbered(root, names):

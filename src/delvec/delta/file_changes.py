@@ -19,7 +19,7 @@ from delvec.delta.partitions import partition_maps
 from delvec.delta.properties import MAPPING_MODE
 from delvec.delta.render import Body, add_body, remove_body
 from delvec.delta.schema import MAPPING_NONE, parse_schema
-from delvec.delta.stats_rules import INDEXED_COLUMNS, StatsRules, stats_rules
+from delvec.delta.stats_rules import table_stats_rules
 from delvec.delta.written_stats import stats_texts, widened, written_stats
 from delvec.errors import CorruptVectorError, InvalidOperationError
 from delvec.footers import footer_rows
@@ -51,7 +51,12 @@ def measured(storage: Storage, snapshot: Snapshot, delta: RowDelta, state: Table
     """The delta with the statistics of its new files, read where it does not have them yet."""
     if not len(delta.added) or not delta.added.column("stats").null_count:
         return delta
-    rules = _rules(snapshot, state, _schema(snapshot, state))
+    rules = table_stats_rules(
+        _schema(snapshot, state),
+        state.metadata.partition_columns,
+        state.metadata.configuration,
+        clustering_columns(snapshot.domains),
+    )
     found = written_stats(storage, delta.added.column("location").to_pylist(), rules)
     files = delta.added
     for name in found.column_names:
@@ -147,18 +152,6 @@ def _added(
         for path, partition, file in zip(paths, partitions, files, strict=True)
     ]
     return bodies, [file["record_count"] for file in files]
-
-
-def _rules(snapshot: Snapshot, state: TableState, schema: Schema) -> StatsRules:
-    """What the properties ask for, and the columns by which the table is clustered: readers count on them."""
-    columns, asked = state.metadata.partition_columns, state.metadata.configuration
-    rules = stats_rules(schema, columns, asked)
-    clustered = clustering_columns(snapshot.domains)
-    if not clustered:
-        return rules
-    every = stats_rules(schema, columns, {INDEXED_COLUMNS: "-1"}).leaves
-    more = [leaf for leaf in every if leaf.path in clustered and leaf not in rules.leaves]
-    return replace(rules, leaves=(*rules.leaves, *more))
 
 
 def _change_files(storage: Storage, snapshot: Snapshot, delta: RowDelta, schema: Schema) -> list[Body]:

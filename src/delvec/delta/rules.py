@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
+import pyarrow as pa
 
 from delvec.delta import properties
+from delvec.delta.clustering import clustering_columns
 from delvec.delta.features import (
     APPEND_ONLY,
     CHANGE_DATA_FEED,
@@ -22,11 +24,14 @@ from delvec.delta.features import (
 )
 from delvec.delta.properties import is_active
 from delvec.delta.schema import MAPPING_NONE
+from delvec.delta.stats_rules import table_stats_rules
 from delvec.delta.stored_vectors import store_at
 from delvec.delta.writable import fields_of, verify_writable
+from delvec.delta.written_stats import written_stats
 from delvec.errors import FormatError, UnsupportedFeatureError
 from delvec.row_delta import Constraint, WriteRules
 from delvec.schema import Field
+from delvec.storage import Storage
 
 if TYPE_CHECKING:
     from delvec.delta.snapshot import Snapshot
@@ -49,6 +54,7 @@ def write_rules(snapshot: Snapshot) -> WriteRules:
         partition_by=snapshot.partition_columns,
         vectors=DELETION_VECTORS in protocol.features_to_read
         and is_active(protocol, found, DELETION_VECTORS, properties.ENABLE_VECTORS),
+        measure=partial(_measured, snapshot),
         with_ids=snapshot.mapping != MAPPING_NONE,
         store_partitions=MATERIALIZED_PARTITIONS in protocol.features_to_write,
         append_only=is_active(protocol, found, APPEND_ONLY, properties.APPEND_ONLY_PROPERTY),
@@ -60,6 +66,16 @@ def write_rules(snapshot: Snapshot) -> WriteRules:
         store_vectors=partial(store_at, dict(found)),
         rewrite_share=_rewrite_share(snapshot),
     )
+
+
+def _measured(snapshot: Snapshot, storage: Storage, places: Sequence[str]) -> pa.Table:
+    rules = table_stats_rules(
+        snapshot.schema,
+        snapshot.partition_columns,
+        snapshot.properties,
+        clustering_columns(snapshot.domains),
+    )
+    return written_stats(storage, places, rules)
 
 
 def row_tracking_enabled(snapshot: Snapshot) -> bool:

@@ -7,8 +7,8 @@ a map as one, partition columns not at all.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from delvec.delta.stats import Leaf
@@ -50,6 +50,21 @@ def stats_rules(
         count = _number(properties, INDEXED_COLUMNS, DEFAULT_INDEXED_COLUMNS)
         leaves = [leaf for _, leaf in islice(_leaves(data), None if count < 0 else count)]
     return StatsRules(tuple(leaves), _number(properties, STRING_LENGTH, DEFAULT_STRING_LENGTH))
+
+
+def table_stats_rules(
+    schema: Schema,
+    partition_columns: Sequence[str],
+    properties: Mapping[str, str],
+    clustered: Collection[NamePath],
+) -> StatsRules:
+    """What the properties ask for, and the columns by which the table is clustered: readers count on them."""
+    rules = stats_rules(schema, partition_columns, properties)
+    if not clustered:
+        return rules
+    every = stats_rules(schema, partition_columns, {INDEXED_COLUMNS: "-1"}).leaves
+    more = [leaf for leaf in every if leaf.path in clustered and leaf not in rules.leaves]
+    return replace(rules, leaves=(*rules.leaves, *more))
 
 
 def _leaves(

@@ -52,7 +52,8 @@ def verify_expression(frame: DataFrame, given: str | Column, what: str) -> None:
 
 
 def _problem(frame: DataFrame, condition: Column) -> PySparkException | None:
-    joined = _refused(lambda: frame.join(frame.sparkSession.range(1).select(), condition, "left_semi"))
+    nothing = frame.sparkSession.range(0, numPartitions=1).select()
+    joined = _refused(lambda: frame.join(nothing, condition, "left_semi"))
     if joined is None or _SCALAR_SUBQUERY not in str(joined):
         return joined
     return _refused(lambda: frame.agg(F.first(F.when(condition, F.lit(1)))))

@@ -4,7 +4,7 @@
     bits    4 KiB: Spark's own bitmap aggregate over the rows' positions in the chunk
 
 What reaches the driver is at most 4 KiB for each chunk that holds a row, however many rows were found. Of
-files with few rows the positions themselves are collected: that spares Spark a shuffle.
+files with few rows each row's file and position are collected, as one number: that spares Spark a shuffle.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 
 from delvec.bitmap import Bitmap
+from delvec.spark.files import number_of
 from delvec.spark.progress import ROWS_FOUND, tell
 
 CHUNK_BITS = 15
 CHUNK_BYTES = (1 << CHUNK_BITS) // 8
+_ROW_BITS = 31  # of a number of 63, the others being the file's
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +60,31 @@ def find_rows(frame: DataFrame, path: str, row: str, flag: Column | None = None)
     return FoundRows(bitmaps, sum(counts), sum(flagged))
 
 
-def find_few_rows(frame: DataFrame, path: str, row: str, flag: Column | None = None) -> FoundRows:
-    """The same, of files that have few rows at all."""
-    found = frame.select(path, row, _flagged(flag)).toArrow()
+def find_few_rows(
+    frame: DataFrame, path: str, row: str, paths: Mapping[int, str], flag: Column | None = None
+) -> FoundRows:
+    """The same, of files that have few rows at all; ``paths`` by their numbers (`files.number_of`)."""
+    far = f"raise_error(concat('a row is too far from the first of its file: ', {path}))"
+    key = f"shiftleft({number_of(path)}, {_ROW_BITS}) | {row}"
+    found = frame.select(
+        F.expr(f"CASE WHEN {row} < {1 << _ROW_BITS}L THEN {key} ELSE CAST({far} AS BIGINT) END"),
+        *(() if flag is None else (_flagged(flag),)),
+    ).toArrow()
     tell(ROWS_FOUND, len(found))
-    files = found.column(0).unique().to_pylist()
-    bitmaps = {
-        name: Bitmap.from_numpy(np.unique(found.column(1).filter(pc.equal(found.column(0), name)).to_numpy()))
-        for name in files
-    }
-    return FoundRows(bitmaps, len(found), pc.sum(found.column(2)).as_py() or 0)
+    flagged = 0 if flag is None else pc.sum(found.column(1)).as_py() or 0
+    return FoundRows(_by_file(found.column(0).to_numpy(), paths), len(found), flagged)
+
+
+def _by_file(keys: np.ndarray, paths: Mapping[int, str]) -> dict[str, Bitmap]:
+    """The rows of each file; of keys that have both in one number, some of them maybe twice."""
+    keys = np.sort(keys, kind="stable")  # each task's are in order
+    files = keys >> _ROW_BITS
+    starts = np.flatnonzero(np.diff(files, prepend=-1))
+    bitmaps = {}
+    for start, end in zip(starts, [*starts[1:], len(keys)], strict=False):
+        rows = keys[start:end] & ((1 << _ROW_BITS) - 1)
+        bitmaps[paths[int(files[start])]] = Bitmap.from_numpy(rows[np.diff(rows, prepend=-1) > 0])
+    return bitmaps
 
 
 def row_bits(frame: DataFrame, path: str, row: str, flag: Column | None = None) -> DataFrame:

@@ -123,7 +123,7 @@ class _Run:
             changed = pairs.where(F.col(names.clause).isNotNull())
             updates = self._numbers(UPDATE)
             flag = F.col(names.clause).isin(updates)
-            found = find(target, plan, changed, (names.file, names.row), flag)
+            found = find(target, plan, changed, (names.file, names.row), flag, repeated=True)
             if found.count != found.distinct and not may_repeat(self.asked.clauses):
                 raise self._repeated(plan, pairs)
             return self._committed(plan, source, pairs, found)

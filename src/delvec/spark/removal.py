@@ -23,7 +23,7 @@ from delvec.errors import FormatError
 from delvec.plan import DELETES_SCHEMA, DELETION_VECTOR, POSITION_VECTOR, ScanPlan
 from delvec.row_delta import VECTORS_SCHEMA, WriteRules
 from delvec.spark.conforming import conformed
-from delvec.spark.files import location_of
+from delvec.spark.files import file_path, location_of, numbers, shown_alike
 from delvec.spark.find import FoundRows, find_few_rows, find_rows, row_bits, united
 from delvec.spark.scan import place_columns
 from delvec.spark.store import bits_size, store_vectors
@@ -33,8 +33,13 @@ from delvec.spark.write import NOTHING_WRITTEN, WrittenFiles, write_rows
 DRIVER_BYTES = 64 << 20
 """What the driver takes of found rows, as bits: 4 KiB for each 32,768 rows of the files looked at."""
 
-FEW_ROWS = 1 << 16
-"""Of files that have no more rows than this together, the driver takes the positions found as they are."""
+FEW_ROWS = 1 << 25
+"""Of files that have no more rows than this together, the driver takes each row found as a number: 256 MiB of
+them, where all rows are found.
+"""
+
+FEW_REPEATED_ROWS = 1 << 16
+"""The same, where a row may be found many times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +56,38 @@ class Removal:
 
 
 def find(
-    target: Target, plan: ScanPlan, frame: DataFrame, places: tuple[str, str], flag: Column | None = None
+    target: Target,
+    plan: ScanPlan,
+    frame: DataFrame,
+    places: tuple[str, str],
+    flag: Column | None = None,
+    *,
+    repeated: bool = False,
 ) -> FoundRows:
     """The rows of the plan's files that the frame's columns ``places`` name: the file's path, and the row.
 
-    Beyond ``DRIVER_BYTES`` of bits, at most, executors unite and store the vectors.
+    Beyond ``DRIVER_BYTES`` of bits, at most, executors unite and store the vectors. ``repeated``: the frame
+    may have a row many times.
     """
     rows = plan.files.column("record_count")
-    if not rows.null_count and (pc.sum(rows).as_py() or 0) <= FEW_ROWS:
-        return find_few_rows(frame, *places, flag)
+    few = min(FEW_ROWS, FEW_REPEATED_ROWS) if repeated else FEW_ROWS
+    if not rows.null_count and (pc.sum(rows).as_py() or 0) <= few:
+        paths = _paths_by_number(frame, plan)
+        if paths is not None:
+            return find_few_rows(frame, *places, paths, flag)
     store = target.rules.store_vectors
     if store is None or bits_size(plan) <= DRIVER_BYTES:
         return find_rows(frame, *places, flag)
     stored = store_vectors(row_bits(frame, *places, flag), plan, target.storage, store)
     counts, flagged = (sum(stored.column(name).to_pylist()) for name in ("count", "flagged"))
     return FoundRows({}, counts, flagged, stored)
+
+
+def _paths_by_number(frame: DataFrame, plan: ScanPlan) -> dict[int, str] | None:
+    """The paths of the plan's files by their numbers; None where these are not known to be the frame's."""
+    paths = list(map(file_path, plan.files.column("location").to_pylist()))
+    found = dict(zip(numbers(paths).tolist(), paths, strict=True))
+    return found if len(found) == len(paths) and shown_alike(frame, paths) else None
 
 
 def remove_rows(target: Target, plan: ScanPlan, found: FoundRows) -> Removal:

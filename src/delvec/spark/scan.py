@@ -15,8 +15,7 @@ itself. Each of these costs more than the one before. No row goes through Python
 from __future__ import annotations
 
 import re
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import product
@@ -28,12 +27,21 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField, StructType
 
-from delvec.chunked import Mask, Rows
+from delvec.chunked import Mask
 from delvec.deletes.loader import load_vectors
 from delvec.plan import ReadSchema, ScanPlan
 from delvec.schema import Field, Primitive, Schema
 from delvec.spark import distributed
-from delvec.spark.files import METADATA, ROW_INDEX, FileReader, file_path, shown_alike, sql_text
+from delvec.spark.files import (
+    METADATA,
+    ROW_INDEX,
+    FileReader,
+    file_path,
+    number_of,
+    numbers,
+    shown_alike,
+    sql_text,
+)
 from delvec.spark.footers import schemas_by_id
 from delvec.spark.partitions import in_folder_names
 from delvec.spark.types import logical, quoted, spark_type
@@ -47,9 +55,8 @@ DRIVER_CHUNK_BYTES = 64 << 20
 BROADCAST_CHUNK_BYTES = 1 << 30
 """Above this, chunks are not broadcast: Spark joins as it sees fit."""
 
-_FILE, _ROW, _NAME, _SIZE = "file", "row", "name", "size"
+_FILE, _ROW, _NAME, _SIZE, _HIDDEN = "file", "row", "name", "size", "hidden"
 _KEY, _WORDS = "key", "words"
-_NUMBER_OF = "crc32(CAST({text} AS BINARY))"
 # Which nothing encodes in a path, and Spark shows as they are.
 _PLAIN_NAME = re.compile(r"[\w.=-]+", re.ASCII)
 _PATH, _KNOWN, _NUMBER, _VALUES = "path", "known", "number", "values"
@@ -155,15 +162,15 @@ def _by_number(group: _Group) -> Iterator[_Group]:
         yield group
         return
     places = group.files.column("location").to_pylist()
-    names = _numbers(place.rpartition("/")[2] for place in places)
-    if _has_plain_names(group, places) and len(np.unique(names)) == len(places):
-        files = group.files.append_column(_NUMBER, pa.array(names))
+    of_names = numbers(place.rpartition("/")[2] for place in places)
+    if _has_plain_names(group, places) and len(np.unique(of_names)) == len(places):
+        files = group.files.append_column(_NUMBER, pa.array(of_names))
         yield replace(group, files=files, apart=_Apart.BY_NAME)
         return
-    numbers = _numbers(map(file_path, places))
-    files = group.files.append_column(_NUMBER, pa.array(numbers))
+    of_paths = numbers(map(file_path, places))
+    files = group.files.append_column(_NUMBER, pa.array(of_paths))
     first = np.zeros(len(places), dtype=bool)
-    first[np.unique(numbers, return_index=True)[1]] = True
+    first[np.unique(of_paths, return_index=True)[1]] = True
     for apart, here in ((_Apart.BY_PATH, first), (_Apart.BY_TABLE, ~first)):
         if here.any():
             yield replace(group, files=files.filter(pa.array(here)), apart=apart)
@@ -174,11 +181,6 @@ def _has_plain_names(group: _Group, places: Sequence[str]) -> bool:
     return not group.hides_metadata and all(
         _PLAIN_NAME.fullmatch(place.rpartition("/")[2]) for place in places
     )
-
-
-def _numbers(texts: Iterable[str]) -> Rows:
-    """For each file's name or path the number that ``_NUMBER_OF`` is for its rows."""
-    return np.array([zlib.crc32(text.encode()) for text in texts], np.int64)
 
 
 def _shapes(plan: ScanPlan, storage: Storage) -> Iterator[tuple[Schema, tuple[Field, ...], Mask]]:
@@ -214,20 +216,20 @@ class _GroupScan:
 
     def frame(self, *, located: bool) -> DataFrame:
         group = self.group
-        frame = read = self._read()
-        if group.tells_files_apart or located:
-            frame = self._with_places(frame, located=located)
+        read = self._read()
+        frame, places = self._places(read, located=located)
         if group.tells_files_apart:
+            frame = frame.selectExpr("*", *places)  # PySpark 4.0 cannot join by hidden columns
+            places = place_columns(self.plan.schema) if located else ()
             apart = group.apart
             if apart is _Apart.BY_PATH and not shown_alike(read, self._paths()):
                 apart = _Apart.BY_TABLE
             frame = self._live(frame, apart) if group.vectors else self._with_files(frame, apart)
-        columns = [self._column(field) for field in group.schema]
-        places = place_columns(self.plan.schema) if located else ()
+        columns = [*(self._column(field) for field in group.schema), *places]
         texts = [column for column in columns if isinstance(column, str)]
         if len(texts) == len(columns):  # one call into the JVM instead of one for each column
-            return frame.selectExpr(*texts, *places)
-        return frame.select(*(F.expr(one) if isinstance(one, str) else one for one in columns), *places)
+            return frame.selectExpr(*texts)
+        return frame.select(*(F.expr(one) if isinstance(one, str) else one for one in columns))
 
     def _column(self, field: Field) -> str | Column:
         """The table's column, by its own name and type."""
@@ -262,21 +264,23 @@ class _GroupScan:
         rows = pc.sum(group.files.column("record_count")).as_py() or 0
         return self.reader.read(locations, StructType(fields), rows=rows, by_folder_names=bool(native))
 
-    def _with_places(self, frame: DataFrame, *, located: bool) -> DataFrame:
-        """The frame with its rows' places as columns: PySpark 4.0 cannot join by hidden ones."""
+    def _places(self, frame: DataFrame, *, located: bool) -> tuple[DataFrame, Sequence[str]]:
+        """Where its rows are, as columns to be selected: what is asked for, and what tells files apart."""
+        if not (located or self.group.tells_files_apart):
+            return frame, ()
         name = self.group.tells_files_apart and self.group.apart is _Apart.BY_NAME
         columns = [f"{METADATA}.file_{kind} AS {self._own(kind)}" for kind in (_NAME, _SIZE)] if name else []
         text = f"concat({sql_text(self.storage.root)}, ': ', {METADATA}.file_name)"
         if located or not name:
             shown, text = self._own(_FILE), f"{METADATA}.file_path"
             if self.group.hides_metadata:
-                frame = frame.select("*", frame.metadataColumn(METADATA)["file_path"].alias(shown))
-                text = shown
-            else:
-                columns.append(f"{text} AS {shown}")
+                hidden = self._own(_HIDDEN)
+                frame = frame.select("*", frame.metadataColumn(METADATA)["file_path"].alias(hidden))
+                text = hidden
+            columns.append(f"{text} AS {shown}")
         unknown = f"raise_error(concat('this Spark does not tell the positions of rows in ', {text}))"
         row = f"coalesce({ROW_INDEX}, CAST({unknown} AS BIGINT)) AS {self._own(_ROW)}"
-        return frame.selectExpr("*", *columns, row)
+        return frame, (*columns, row)
 
     def _with_files(self, frame: DataFrame, apart: _Apart) -> DataFrame:
         """The frame with each row's file number, and partition values where folders do not have them.
@@ -286,7 +290,7 @@ class _GroupScan:
         shown = self._own(_NAME if apart is _Apart.BY_NAME else _FILE)
         path, number, by_path = self._own(_PATH), self._own(_NUMBER), apart is _Apart.BY_TABLE
         if not by_path:
-            frame = frame.selectExpr("*", f"{_NUMBER_OF.format(text=shown)} AS {number}")
+            frame = frame.selectExpr("*", f"{number_of(shown)} AS {number}")
             if not self.group.values_by_file:
                 return frame
         table = F.broadcast(self._file_table(by_path=by_path))
@@ -314,8 +318,8 @@ class _GroupScan:
     def _live(self, frame: DataFrame, apart: _Apart) -> DataFrame:
         """The frame, with partition values where folders do not have them, without the deleted rows."""
         files, by_path = self.group.files, apart is _Apart.BY_TABLE
-        numbers = np.arange(len(files)) if by_path else files.column(_NUMBER).to_numpy()
-        vectors = VectorFiles.of(files, self.plan.deletes, numbers)
+        own = np.arange(len(files)) if by_path else files.column(_NUMBER).to_numpy()
+        vectors = VectorFiles.of(files, self.plan.deletes, own)
         size = chunk_estimate(vectors)
         if size > DRIVER_CHUNK_BYTES:
             chunks = distributed.load_chunks(self.spark, self.storage, vectors)

@@ -105,7 +105,7 @@ class Target:
     def empty(self) -> DataFrame:
         """No rows, under the table's columns: what expressions are analysed against."""
         columns = [f"CAST(NULL AS {type_text(f.type)}) AS {quoted(f.name)}" for f in self.schema]
-        return self._named(self.spark.range(0).selectExpr(*columns))
+        return self._named(self.spark.range(0, numPartitions=1).selectExpr(*columns))
 
     def verify_removable(self) -> None:
         if self.rules.append_only:

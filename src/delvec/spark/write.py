@@ -19,14 +19,15 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 from pyspark.sql import types as T  # noqa: N812
 
 from delvec import location
 from delvec.errors import StorageError, UnsupportedFeatureError
-from delvec.footers import footer_rows
 from delvec.row_delta import ADDED_SCHEMA, WriteRules
 from delvec.schema import Array, DataType, Field, Map, Primitive, Struct
 from delvec.spark.files import hadoop_path
@@ -78,31 +79,27 @@ def write_rows(
     spark, prefix = frame.sparkSession, own_prefix(rules.schema)
     texts = [f"{prefix}p{number}" for number in range(len(rules.partition_by))]
     staged = f"{STAGING}/{uuid.uuid4()}"
-    seen = Observation()
     rows = _laid_out(frame.select(*_stored(rules, extra), *_texts(rules, texts)), texts, rules, size)
-    writer = rows.observe(seen, F.count(F.lit(1)).alias("rows")).write.options(**_OPTIONS)
+    writer = rows.write.options(**_OPTIONS)
     if texts:
         writer = writer.partitionBy(*texts)
     try:
         with _writer_settings(spark):
             writer.parquet(hadoop_path(location.join(storage.root, staged)))
         files = [entry for entry in storage.list(staged) if entry.path.endswith(".parquet")]
-        count = _written_rows(storage, seen, files)
-        if not count:  # Spark writes a file without rows, to tell the schema
+        # Spark could count the rows while it writes them, for a tenth of the time that it takes to write.
+        found = rules.measure(storage, [entry.path for entry in files])
+        held = found.column("record_count").to_numpy() > 0  # Spark writes a file without rows for the schema
+        files, found = [files[number] for number in np.flatnonzero(held)], found.filter(pa.array(held))
+        if not files:
             return NOTHING_WRITTEN
         placed = _placed(storage, rules, files, staged, folder)
+        for name in found.column_names:
+            placed = placed.set_column(ADDED_SCHEMA.get_field_index(name), name, found.column(name))
         tell(FILES_WRITTEN, len(placed))
-        return WrittenFiles(placed, count)
+        return WrittenFiles(placed.cast(ADDED_SCHEMA), pc.sum(found.column("record_count")).as_py())
     finally:
         _clear(storage, staged)
-
-
-def _written_rows(storage: Storage, seen: Observation, files: Sequence[Entry]) -> int:
-    """As Spark observed; by the footers where it tells nothing: a busy Connect server waits 100 ms for it."""
-    told = seen.get.get("rows")
-    if told is not None:
-        return int(told)
-    return sum(in_parallel(lambda entry: footer_rows(storage, entry.path), files))
 
 
 def _clear(storage: Storage, staged: str) -> None:
