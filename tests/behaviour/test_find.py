@@ -7,6 +7,7 @@ import zlib
 import pyarrow as pa
 import pytest
 
+from delvec.errors import FormatError
 from delvec.spark import removal
 from delvec.spark.find import find_few_rows, find_rows
 from lake import Lake
@@ -52,6 +53,11 @@ def test_no_row(spark, find):
 def test_a_row_beyond_what_the_number_holds_is_refused(spark):
     with pytest.raises(Exception, match=r"too far from the first of its file: file:/t/a\.parquet"):
         numbered(frame_of(spark, [(PATHS[0], 2**31)]), "f", "r")
+
+
+def test_a_file_that_is_not_in_the_plan_is_refused(spark):
+    with pytest.raises(FormatError, match=r"not in its plan: .* expected that of one of 3 paths"):
+        numbered(frame_of(spark, [(PATHS[0], 1), ("file:/t/other.parquet", 1)]), "f", "r")
 
 
 def test_files_that_have_one_number(spark, tmp_path, monkeypatch):

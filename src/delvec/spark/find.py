@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 
 from delvec.bitmap import Bitmap
+from delvec.errors import FormatError
 from delvec.spark.files import number_of
 from delvec.spark.progress import ROWS_FOUND, tell
 
@@ -82,8 +83,13 @@ def _by_file(keys: np.ndarray, paths: Mapping[int, str]) -> dict[str, Bitmap]:
     starts = np.flatnonzero(np.diff(files, prepend=-1))
     bitmaps = {}
     for start, end in zip(starts, [*starts[1:], len(keys)], strict=False):
-        rows = keys[start:end] & ((1 << _ROW_BITS) - 1)
-        bitmaps[paths[int(files[start])]] = Bitmap.from_numpy(rows[np.diff(rows, prepend=-1) > 0])
+        number, rows = int(files[start]), keys[start:end] & ((1 << _ROW_BITS) - 1)
+        if number not in paths:
+            raise FormatError(
+                f"a scan found rows in a file that is not in its plan: its path's CRC-32 is {number}, "
+                f"expected that of one of {len(paths)} paths, as {next(iter(paths.values()))}"
+            )
+        bitmaps[paths[number]] = Bitmap.from_numpy(rows[np.diff(rows, prepend=-1) > 0])
     return bitmaps
 
 
