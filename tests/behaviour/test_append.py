@@ -215,6 +215,20 @@ def test_new_rows_outside_of_the_condition_are_refused(spark, table):
     holds(table, [*(row for row in ROWS if row[2] == 0), (8, "y", 1)])
 
 
+def test_nothing_appended_leaves_no_file(spark, tmp_path):
+    """Spark writes one without rows; among others it is not part of the table either."""
+    table = table_of(spark, tmp_path / "t", DDL, ROWS)
+    before = set((tmp_path / "t").rglob("*.parquet"))
+    with unchanged(table):
+        table.append(frame_of(spark, DDL, []))
+    assert set((tmp_path / "t").rglob("*.parquet")) == before
+    some = spark.range(0, 10, 1, 2).selectExpr("id", "'x' AS name", "0 AS p").where("id > 4")
+    table.append(some)
+    (new,) = set((tmp_path / "t").rglob("*.parquet")) - before
+    assert new.stat().st_size > 0
+    assert sorted(row[0] for row in rows_of(table)) == sorted([*range(6), *range(5, 10)])
+
+
 def test_overwrite_where_nothing_is_and_nothing_comes(spark, table):
     with unchanged(table):
         table.overwrite(frame_of(spark, DDL, []), where="id = 77")
