@@ -37,6 +37,14 @@ partition   a text for each partition column, in the order of ``WriteRules.parti
 record_count, stats   what the format has found out of the file, in its own words; null: not yet
 """
 
+
+def with_measures(files: pa.Table, found: pa.Table) -> pa.Table:
+    """New files with what a ``Measure`` has found out of them."""
+    for name in found.column_names:
+        files = files.set_column(files.column_names.index(name), name, found.column(name))
+    return files
+
+
 VECTORS_SCHEMA = pa.schema(
     [
         pa.field("file_id", pa.int64(), nullable=False),

@@ -23,7 +23,7 @@ from delvec.delta.stats_rules import table_stats_rules
 from delvec.delta.written_stats import stats_texts, widened, written_stats
 from delvec.errors import CorruptVectorError, InvalidOperationError
 from delvec.footers import footer_rows
-from delvec.row_delta import RowDelta
+from delvec.row_delta import RowDelta, with_measures
 from delvec.schema import Schema
 from delvec.storage import Storage
 
@@ -58,10 +58,7 @@ def measured(storage: Storage, snapshot: Snapshot, delta: RowDelta, state: Table
         clustering_columns(snapshot.domains),
     )
     found = written_stats(storage, delta.added.column("location").to_pylist(), rules)
-    files = delta.added
-    for name in found.column_names:
-        files = files.set_column(files.column_names.index(name), name, found.column(name))
-    return replace(delta, added=files)
+    return replace(delta, added=with_measures(delta.added, found))
 
 
 def file_changes(

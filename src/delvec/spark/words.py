@@ -55,14 +55,19 @@ def gathered(vectors: Sequence[Bitmap]) -> Words | None:
         return None
     rows = [0 if (last := vector.max()) is None else (last | (CHUNK_ROWS - 1)) + 1 for vector in vectors]
     size = sum(rows) // 8
-    if size > MOST_BYTES:
+    most = sum(min(v.cardinality, count // CHUNK_ROWS) for v, count in zip(vectors, rows, strict=True))
+    if size > MOST_BYTES or _is_sparse(size, most):  # seen before any word is made
         return None
     words = np.concatenate([_words(vector, count) for vector, count in zip(vectors, rows, strict=True)])
-    chunks = np.count_nonzero(words.reshape(-1, WORDS).any(axis=1))
-    if size > max(SMALL_BYTES, _SPARSE * int(chunks) * CHUNK_BYTES):
+    if _is_sparse(size, int(np.count_nonzero(words.reshape(-1, WORDS).any(axis=1)))):
         return None
     first = np.cumsum([0, *rows[:-1]]) // 64
     return Words(words, tuple(first.tolist()), tuple(rows))
+
+
+def _is_sparse(size: int, chunks: int) -> bool:
+    """Whether so many chunks are much smaller than so many bytes of words."""
+    return size > max(SMALL_BYTES, _SPARSE * chunks * CHUNK_BYTES)
 
 
 def _words(vector: Bitmap, rows: int) -> Rows:

@@ -27,7 +27,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from delvec import location
 from delvec.errors import StorageError, UnsupportedFeatureError
-from delvec.row_delta import ADDED_SCHEMA, WriteRules
+from delvec.row_delta import ADDED_SCHEMA, WriteRules, with_measures
 from delvec.schema import Array, DataType, Field, Map, Primitive, Struct
 from delvec.spark.files import hadoop_path
 from delvec.spark.partitions import NULL, escaped, unescaped
@@ -100,9 +100,7 @@ def _measured(storage: Storage, rules: WriteRules, placed: pa.Table) -> pa.Table
     Spark could count the rows while it writes them, for a tenth of the time that it takes to write.
     """
     found = rules.measure(storage, placed.column("location").to_pylist())
-    for name in found.column_names:
-        placed = placed.set_column(ADDED_SCHEMA.get_field_index(name), name, found.column(name))
-    return placed.cast(ADDED_SCHEMA)
+    return with_measures(placed, found).cast(ADDED_SCHEMA)
 
 
 def _with_rows(storage: Storage, files: pa.Table) -> pa.Table:
