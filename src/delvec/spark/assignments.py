@@ -4,49 +4,69 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+from pyspark.sql.types import DataType
 
 from delvec.errors import InvalidOperationError
 from delvec.schema import Field, Schema, Struct
 from delvec.spark.assign import assigned
-from delvec.spark.conditions import expression, verify_expression
+from delvec.spark.conditions import expression, verify_expressions
 from delvec.spark.types import spark_type
 
 Assignments = Mapping[str, "str | Column"]
 # A part of a dotted name: in backquotes or without.
 _PART = re.compile(r"(`(?:[^`]|``)*`)(?:\.|$)|([^.]+)")
-Targets = dict[str, list[tuple[tuple[str, ...], Column]]]
+
+
+class Value(NamedTuple):
+    """An expression for a column or, with a path, for a field inside it; and the type that it has."""
+
+    path: tuple[str, ...]
+    column: Column
+    type: DataType
+
+
+Targets = dict[str, list[Value]]
 
 
 def resolve(
     given: Assignments, schema: Schema, frame: DataFrame, what: str, *, case_sensitive: bool
 ) -> Targets:
-    """The expressions for each top-level column, with the path inside it; empty for the column itself.
+    """The expressions for each top-level column.
 
     ``frame`` is what the expressions are computed from; ``what`` names the clause in errors.
     """
     if not given:
         raise InvalidOperationError(f"{what} is empty, expected at least one column")
+    paths = _paths(given, schema, what, case_sensitive=case_sensitive)
+    verify_expressions(frame, {f"{what} of {name}:": value for name, value in given.items()})
+    columns = [expression(value) for value in given.values()]
     found: Targets = {}
-    for name, value in given.items():
-        path = _path(name, schema, what, case_sensitive=case_sensitive)
-        verify_expression(frame, value, f"{what} of {name}:")
-        others = [inner for inner, _ in found.get(path[0], [])]
-        if any(inner[: len(path) - 1] == path[1:][: len(inner)] for inner in others):
-            raise InvalidOperationError(f"{what} gives column {name} twice, expected once")
-        found.setdefault(path[0], []).append((path[1:], expression(value)))
+    for (name, *path), column, held in zip(paths, columns, frame.select(*columns).schema, strict=True):
+        found.setdefault(name, []).append(Value(tuple(path), column, held.dataType))
     return found
 
 
-def new_column(field: Field, targets: Targets, frame: DataFrame, old: Column | None) -> Column:
+def _paths(given: Assignments, schema: Schema, what: str, *, case_sensitive: bool) -> list[tuple[str, ...]]:
+    """The names of the columns and of the fields in them; none may be given twice."""
+    found: list[tuple[str, ...]] = []
+    for name in given:
+        path = _path(name, schema, what, case_sensitive=case_sensitive)
+        if any(other[: len(path)] == path[: len(other)] for other in found):
+            raise InvalidOperationError(f"{what} gives column {name} twice, expected once")
+        found.append(path)
+    return found
+
+
+def new_column(field: Field, targets: Targets, old: Column | None) -> Column:
     """The field's new value: what is assigned, brought to its type, or ``old`` (null where there is none)."""
     wanted = spark_type(field.type)
     column = F.lit(None).cast(wanted) if old is None else old
-    for path, value in targets.get(field.name, []):
+    for path, value, held in targets.get(field.name, []):
         inner = _inside(field, path)
-        held = frame.select(value).schema[0].dataType
         typed = assigned(value, held, spark_type(inner.type), ".".join((field.name, *path)))
         column = _with(column, field, path, typed)
     return column

@@ -8,13 +8,16 @@ which asks the same of it. No job runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 
 from delvec.errors import InvalidOperationError
+from delvec.spark.session import kept_frame
 
 _NOT_DETERMINISTIC = (
     "INVALID_NON_DETERMINISTIC_EXPRESSIONS",
@@ -41,19 +44,26 @@ def verify_condition(frame: DataFrame, given: str | Column, what: str) -> None:
         raise InvalidOperationError(f"{what} {_shown(given)} is not usable: {reason_of(problem)}")
 
 
-def verify_expression(frame: DataFrame, given: str | Column, what: str) -> None:
-    """Refuse what is no value computed from one row of ``frame``."""
+def verify_expressions(frame: DataFrame, given: Mapping[str, str | Column]) -> None:
+    """Refuse what is no value computed from one row of ``frame``; the keys name the values in the error."""
+    if _no_value(frame, list(given.values())) is None:  # all at once: an analysis takes milliseconds
+        return
+    for what, value in given.items():
+        problem = _no_value(frame, [value])
+        if problem is not None and not any(name in str(problem) for name in _NOT_DETERMINISTIC):
+            raise InvalidOperationError(f"{what} {_shown(value)} is not usable: {reason_of(problem)}")
+
+
+def _no_value(frame: DataFrame, given: Sequence[str | Column]) -> PySparkException | None:
+    """Why not each of these is a deterministic value."""
     try:
-        problem = _problem(frame, expression(given).isNull())
-    except PySparkException as error:
-        problem = error
-    if problem is not None and not any(name in str(problem) for name in _NOT_DETERMINISTIC):
-        raise InvalidOperationError(f"{what} {_shown(given)} is not usable: {reason_of(problem)}")
+        return _problem(frame, reduce(or_, (expression(value).isNull() for value in given)))
+    except PySparkException as error:  # text that does not parse
+        return error
 
 
 def _problem(frame: DataFrame, condition: Column) -> PySparkException | None:
-    nothing = frame.sparkSession.range(0, numPartitions=1).select()
-    joined = _refused(lambda: frame.join(nothing, condition, "left_semi"))
+    joined = _refused(lambda: frame.join(kept_frame(frame.sparkSession), condition, "left_semi"))
     if joined is None or _SCALAR_SUBQUERY not in str(joined):
         return joined
     return _refused(lambda: frame.agg(F.first(F.when(condition, F.lit(1)))))

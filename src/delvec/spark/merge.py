@@ -215,7 +215,7 @@ class _Run:
         held = {field.name: field for field in self.target.schema} if old else {}
         return [
             new_column(
-                field, targets, frame, self._kept(held[field.name], field) if field.name in held else None
+                field, targets, self._kept(held[field.name], field) if field.name in held else None
             ).alias(field.name)
             for field in schema
         ]

@@ -155,10 +155,9 @@ def _planned(target: Target, where: str | Column | None) -> ScanPlan:
 def _verify_assignments(target: Target, given: Assignments) -> None:
     """Refuse what ``update`` would refuse before it reads a row."""
     case_sensitive = session_facts(target.spark).case_sensitive
-    empty = target.empty()
-    targets = resolve(given, target.schema, empty, "set", case_sensitive=case_sensitive)
+    targets = resolve(given, target.schema, target.empty(), "set", case_sensitive=case_sensitive)
     for field in target.schema:
-        new_column(field, targets, empty, F.col(quoted(field.name)))
+        new_column(field, targets, F.col(quoted(field.name)))
 
 
 def _found(target: Target, plan: ScanPlan, where: str | Column | None) -> tuple[ScanPlan, pa.ChunkedArray]:

@@ -44,7 +44,7 @@ from delvec.spark.files import (
 )
 from delvec.spark.footers import schemas_by_id
 from delvec.spark.partitions import in_folder_names
-from delvec.spark.types import logical, quoted, spark_type
+from delvec.spark.types import logical, quoted, selected, spark_type
 from delvec.spark.vectors import CHUNK_BITS, FILE_SHIFT, VectorFiles, chunk_estimate, chunks_of
 from delvec.spark.words import ShownFiles, gathered, is_live
 from delvec.storage import Storage
@@ -225,11 +225,7 @@ class _GroupScan:
             if apart is _Apart.BY_PATH and not shown_alike(read, self._paths()):
                 apart = _Apart.BY_TABLE
             frame = self._live(frame, apart) if group.vectors else self._with_files(frame, apart)
-        columns = [*(self._column(field) for field in group.schema), *places]
-        texts = [column for column in columns if isinstance(column, str)]
-        if len(texts) == len(columns):  # one call into the JVM instead of one for each column
-            return frame.selectExpr(*texts)
-        return frame.select(*(F.expr(one) if isinstance(one, str) else one for one in columns))
+        return selected(frame, [*(self._column(field) for field in group.schema), *places])
 
     def _column(self, field: Field) -> str | Column:
         """The table's column, by its own name and type."""

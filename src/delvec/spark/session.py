@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from delvec import location
 
 _HADOOP = "spark.hadoop."
+_MOST_KEPT = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,17 @@ def session_storage_options(
     return {key: value for key, value in found.items() if key.startswith(_HADOOP + "fs.")}
 
 
+def kept_frame(spark: SparkSession, *columns: str) -> DataFrame:
+    """No rows, under these columns, given as expressions; made once for a session. To be analysed against."""
+    with _changed:
+        kept = _frames.setdefault(spark, {})
+        if columns not in kept:
+            if len(kept) == _MOST_KEPT:
+                del kept[next(iter(kept))]  # the oldest
+            kept[columns] = spark.range(0, numPartitions=1).selectExpr(*columns)
+        return kept[columns]
+
+
 @contextmanager
 def settings(spark: SparkSession, **wanted: str) -> Iterator[None]:
     """``wanted`` (dots written ``__``) holds inside, and the session is as it was afterwards.
@@ -81,6 +93,7 @@ class _Held:
 
 
 _changed = threading.Condition()
+_frames: WeakKeyDictionary[SparkSession, dict[tuple[str, ...], DataFrame]] = WeakKeyDictionary()
 _held: WeakKeyDictionary[SparkSession, dict[str, _Held]] = WeakKeyDictionary()
 
 

@@ -23,7 +23,7 @@ from delvec.spark.conditions import expression, verify_condition
 from delvec.spark.conforming import evolved
 from delvec.spark.lineage import lineage_columns, scan_with_lineage
 from delvec.spark.scan import scan
-from delvec.spark.session import session_facts
+from delvec.spark.session import kept_frame, session_facts
 from delvec.spark.types import quoted, type_text
 from delvec.storage import Storage
 
@@ -105,7 +105,7 @@ class Target:
     def empty(self) -> DataFrame:
         """No rows, under the table's columns: what expressions are analysed against."""
         columns = [f"CAST(NULL AS {type_text(f.type)}) AS {quoted(f.name)}" for f in self.schema]
-        return self._named(self.spark.range(0, numPartitions=1).selectExpr(*columns))
+        return self._named(kept_frame(self.spark, *columns))
 
     def verify_removable(self) -> None:
         if self.rules.append_only:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 from pyspark.sql import types as spark
 
 from delvec.errors import UnsupportedFeatureError
@@ -113,6 +116,14 @@ def type_text(data_type: DataType) -> str:
         case Struct(fields):
             return f"STRUCT<{', '.join(f'{quoted(f.name)}: {type_text(f.type)}' for f in fields)}>"
     return spark_type(data_type).simpleString()
+
+
+def selected(frame: DataFrame, columns: Sequence[str | Column]) -> DataFrame:
+    """The frame's columns by these expressions; in one call into the JVM where all are texts."""
+    texts = [column for column in columns if isinstance(column, str)]
+    if len(texts) == len(columns):
+        return frame.selectExpr(*texts)
+    return frame.select(*(F.expr(one) if isinstance(one, str) else one for one in columns))
 
 
 def quoted(name: str) -> str:

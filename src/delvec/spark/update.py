@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentat
 
 from delvec.plan import ScanPlan
 from delvec.row_delta import RowDelta, Verb
+from delvec.schema import Schema
 from delvec.spark import changes
 from delvec.spark.assignments import Assignments, new_column, resolve
 from delvec.spark.checks import checked
@@ -31,12 +32,14 @@ def update(target: Target, given: Assignments, where: str | Column | None) -> Op
     """Give columns new values in the rows for which ``where`` is true; in all rows without it."""
     target.verify_removable()
     case_sensitive = session_facts(target.spark).case_sensitive
-    empty = target.empty()  # to analyse against: cheaper than the scan, and before it is planned
-    targets = resolve(given, target.schema, empty, "set", case_sensitive=case_sensitive)
+    # Analysed against no rows: cheaper than against the scan, and before it is planned.
+    targets = resolve(given, target.schema, target.empty(), "set", case_sensitive=case_sensitive)
     plan = target.plan(None) if where is None else target.plan_verified(where)
     frame = target.matching(plan, where, lineage=True)
     new = {
-        field.name: new_column(field, targets, empty, F.col(quoted(field.name))) for field in target.schema
+        field.name: new_column(field, targets, F.col(quoted(field.name)))
+        for field in target.schema
+        if field.name in targets
     }
     both = _both(frame, new, target).persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -49,12 +52,22 @@ def update(target: Target, given: Assignments, where: str | Column | None) -> Op
 
 
 def _both(frame: DataFrame, new: Mapping[str, Column], target: Target) -> DataFrame:
-    """The place of each row, its new values, and its old ones where they must be written too."""
-    places = [F.col(quoted(name)) for name in (*place_columns(target.schema), *target.lineage)]
-    columns = [F.struct(*(column.alias(name) for name, column in new.items())).alias(_new(target))]
+    """The place of each row, the row as it will be, and as it was where that must be written too.
+
+    All but the new values goes to Spark as text: each Column would cost it some calls.
+    """
+    values = {name: f"{_new(target)}_{number}" for number, name in enumerate(new)}
+    columns = [quoted(name) for name in (*place_columns(target.schema), *target.lineage)]
+    columns.append(_struct(target.schema, values, _new(target)))
     if target.rules.change_files:
-        columns.append(F.struct(*(F.col(quoted(name)) for name in new)).alias(_old(target)))
-    return frame.select(*places, *columns)
+        columns.append(_struct(target.schema, {}, _old(target)))
+    return frame.withColumns({values[name]: new[name] for name in new}).selectExpr(*columns)
+
+
+def _struct(schema: Schema, values: Mapping[str, str], name: str) -> str:
+    """The table's columns as one; those of ``values`` are taken from the column that it names."""
+    fields = (f"{values.get(f.name, quoted(f.name))} AS {quoted(f.name)}" for f in schema)
+    return f"struct({', '.join(fields)}) AS {name}"
 
 
 def _committed(

@@ -34,7 +34,7 @@ from delvec.spark.partitions import NULL, escaped, unescaped
 from delvec.spark.progress import FILES_WRITTEN, tell
 from delvec.spark.scan import own_prefix
 from delvec.spark.session import settings
-from delvec.spark.types import quoted, spark_type
+from delvec.spark.types import quoted, selected, spark_type
 from delvec.storage import Entry, Storage, in_parallel
 
 _LOGGER = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ def write_rows(
     spark, prefix = frame.sparkSession, own_prefix(rules.schema)
     texts = [f"{prefix}p{number}" for number in range(len(rules.partition_by))]
     staged = f"{STAGING}/{uuid.uuid4()}"
-    rows = _laid_out(frame.select(*_stored(rules, extra), *_texts(rules, texts)), texts, rules, size)
+    rows = _laid_out(selected(frame, [*_stored(rules, extra), *_texts(rules, texts)]), texts, rules, size)
     writer = rows.write.options(**_OPTIONS)
     if texts:
         writer = writer.partitionBy(*texts)
@@ -121,21 +121,24 @@ def _clear(storage: Storage, staged: str) -> None:
         _LOGGER.warning("staging folder was not removed: %s/%s", storage.root, staged, exc_info=True)
 
 
-def _stored(rules: WriteRules, extra: Sequence[str]) -> list[Column]:
+def _stored(rules: WriteRules, extra: Sequence[str]) -> list[str | Column]:
     """The columns as files hold them."""
     absent = () if rules.store_partitions else rules.partition_by
     columns = [_stored_column(f, with_ids=rules.with_ids) for f in rules.schema if f.name not in absent]
-    return [column for column in columns if column is not None] + [F.col(quoted(name)) for name in extra]
+    return [column for column in columns if column is not None] + [*map(quoted, extra)]
 
 
-def _stored_column(field: Field, *, with_ids: bool) -> Column | None:
+def _stored_column(field: Field, *, with_ids: bool) -> str | Column | None:
     if field.type == Primitive("void"):
         return None  # never in files
-    column = F.col(quoted(field.name))
     held, named = stored_type(field.type, with_ids=with_ids), spark_type(field.type)
+    metadata = _metadata(field, with_ids=with_ids)
+    if held == named and not metadata:
+        return f"{quoted(field.name)} AS {quoted(field.physical_name)}"
+    column = F.col(quoted(field.name))
     if held != named:
         column = column.cast(held)
-    return column.alias(field.physical_name, metadata=_metadata(field, with_ids=with_ids))
+    return column.alias(field.physical_name, metadata=metadata)
 
 
 def stored_type(data_type: DataType, *, with_ids: bool) -> T.DataType:
