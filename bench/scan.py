@@ -1,85 +1,154 @@
 """Scans of tables with deletion vectors, beside the plain Parquet scan and the engines that bring a jar.
 
-Everything runs in one Spark session, over the same Parquet files (`scan_tables.py`), the ways taking turns.
-A measured time is that of a user's call: from the reader to the collected answer.
+Each engine has a Spark session of its own (`engines.py`), stock for delvec and the plain scan; all read the
+same Parquet files (`scan_tables.py`), taking turns. A measured time is that of a user's call: from the reader
+to the collected answer.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
+from bench.engines import DELTA, DELVEC, ICEBERG, Engine
 from bench.harness import Figure, Section, alternate, as_seconds, at_most, seconds
-from bench.scan_tables import EQUAL, MANY_FILES, PARTITIONS, SCHEMA, SHARES, Tables, session, tables
+from bench.scan_tables import (
+    EQUAL,
+    MANY_FILES,
+    PARTITIONS,
+    SCHEMA,
+    SHARES,
+    Generator,
+    Tables,
+    open_session,
+)
 
 ROWS, QUICK_ROWS = 20_000_000, 1_000_000
-ROUNDS, QUICK_ROUNDS = 5, 3
-WARM_UPS = 1
-DELVEC, PLAIN, DELTA, ICEBERG = "delvec", "plain Parquet", "Delta-Spark", "Iceberg-Spark"
+ROUNDS, QUICK_ROUNDS = 7, 3
+WARM_UPS = 5  # by then the JVM has compiled what runs
+PLAIN = "plain Parquet"
 BARS = {PLAIN: 1.4, DELTA: 1.0, ICEBERG: 1.1}
 FIRST_ROW_BAR, PARTITION_BAR = 1.5, 0.3
 
 _ALL = ("count(*)", "sum(id)", "sum(k)", "round(sum(v), -6)", "sum(length(s))")
 _ONE = ("sum(k)",)
+_FIRST, _COUNT = "first", "count"
 
-Way = Callable[[], Any]
+Way = Callable[[], Any]  # seconds, and the answer as text
 
 
 def bench(*, quick: bool) -> list[Section]:
     rows, rounds = (QUICK_ROWS, QUICK_ROUNDS) if quick else (ROWS, ROUNDS)
-    with session(rows) as spark:
-        made = tables(spark, rows)
-        run = _Run(spark, made, rounds)
+    with Engine(Generator, rows) as generator:
+        made = generator.ask("tables")
+    with ExitStack() as stack:
+        engines = {
+            name: stack.enter_context(Engine(Scans, name, rows, made)) for name in (DELVEC, DELTA, ICEBERG)
+        }
+        run = _Run(engines, made, rounds)
         sections = [_whole(run, rows), _other_queries(run), _many(run)]
     if quick:  # the bars are set for the full size: fixed costs weigh more in a small scan
         sections = [_without_bars(section) for section in sections]
     return sections
 
 
+class Scans:
+    """The queries, by one engine. Each answers with the seconds that it took, and with what came of it."""
+
+    def __init__(self, engine: str, rows: int, made: Tables) -> None:
+        self.spark = open_session(rows, engine)
+        self.tables = made
+        self.readers: dict[tuple[str, str], Callable[[str | None], Any]] = {}
+
+    def answer(self, way: str, share: str, columns: Sequence[str], where: str | None) -> tuple[float, str]:
+        if (way, share) not in self.readers:
+            self.readers[way, share] = self._reader(way, share)
+        reader = self.readers[way, share]
+        return _timed(lambda: reader(where).selectExpr(*columns).collect())
+
+    def _reader(self, way: str, share: str) -> Callable[[str | None], Any]:
+        spark, made = self.spark, self.tables
+        if way == DELVEC:
+            from delvec.table import Table
+
+            table = Table.open(spark, made.delta(share))
+            return lambda where: table.to_df(where=where)
+        frames = {
+            PLAIN: lambda: spark.read.schema(SCHEMA).parquet(made.plain(share)),
+            DELTA: lambda: spark.read.format("delta").load(made.delta(share)),
+            ICEBERG: made.iceberg(spark, share) if way == ICEBERG else None,
+        }
+        frame = frames[way]
+        return lambda where: frame() if where is None else frame().where(where)
+
+    def many(self, way: str, action: str, *, vectors: bool) -> tuple[float, str]:
+        """The first row, or the count, of the table of many files."""
+        actions = {_FIRST: lambda frame: frame.first(), _COUNT: lambda frame: frame.count()}
+        return _timed(lambda: actions[action](self._many(way, vectors=vectors)))
+
+    def partition(self, *, where: str | None, later: str | None, vectors: bool) -> tuple[float, str]:
+        """Rows of the table of many files, by a condition that is given to delvec, or to Spark afterwards."""
+
+        def found() -> Any:
+            frame = self._many(DELVEC, vectors=vectors, where=where)
+            return (frame if later is None else frame.where(later)).selectExpr(*_ALL).collect()
+
+        return _timed(found)
+
+    def _many(self, way: str, *, vectors: bool, where: str | None = None) -> Any:
+        path = self.tables.many_delta(vectors=vectors)
+        if way == DELVEC:
+            from delvec.table import Table
+
+            return Table.open(self.spark, path).to_df(where=where)
+        return (
+            self.spark.read.format("delta").load(path)
+            if way == DELTA
+            else self.spark.read.parquet(self.tables.many)
+        )
+
+
+def _timed(action: Callable[[], object]) -> tuple[float, str]:
+    found: list[object] = []
+    took = seconds(lambda: found.append(action()))
+    return took, str(found[0])
+
+
 class _Run:
     """The ways to read each table, and their times."""
 
-    def __init__(self, spark: Any, made: Tables, rounds: int) -> None:
-        self.spark = spark
+    def __init__(self, engines: Mapping[str, Engine], made: Tables, rounds: int) -> None:
+        self.engines = engines | {PLAIN: engines[DELVEC]}
         self.tables = made
         self.rounds = rounds
 
     def how(self) -> str:
         load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
-        return f"medians of {self.rounds} interleaved rounds; load average {load} at the end"
+        return (
+            f"medians of {self.rounds} interleaved rounds after {WARM_UPS} that are not counted; load "
+            f"average {load} at the end"
+        )
 
-    def times(self, ways: Mapping[str, Way], *, same: bool = True) -> dict[str, float]:
-        """The median seconds of each way; ``same``: their answers must be equal."""
+    def times(self, ways: Mapping[str, Way], *, same: Sequence[str]) -> dict[str, float]:
+        """The median seconds of each way; the answers of ``same`` must be equal."""
         for _ in range(WARM_UPS):
-            answers = {name: way() for name, way in ways.items()}
-        if same and len(set(map(str, answers.values()))) != 1:
+            answers = {name: way()[1] for name, way in ways.items()}
+        if len({answers[name] for name in same}) > 1:
             raise RuntimeError(f"answers differ: {answers}")
-        probes = {name: lambda w=way: {"seconds": seconds(w)} for name, way in ways.items()}
+        probes = {name: lambda w=way: {"seconds": w()[0]} for name, way in ways.items()}
         return {name: result["seconds"] for name, result in alternate(self.rounds, probes).items()}
 
     def compared(self, share: str, answer: Sequence[str], where: str | None = None) -> dict[str, float]:
         """The times of a query by delvec, Delta-Spark and Iceberg-Spark; and of the plain scan."""
-        from delvec.table import Table
 
-        spark, made = self.spark, self.tables
-        table = Table.open(spark, made.delta(share))
-        ways = {
-            DELVEC: lambda: _answer(table.to_df(where=where), answer),
-            DELTA: lambda: _answer(spark.read.format("delta").load(made.delta(share)), answer, where),
-            ICEBERG: lambda: _answer(made.iceberg(spark, share), answer, where),
-        }
-        plain = {PLAIN: lambda: _answer(spark.read.schema(SCHEMA).parquet(made.plain(share)), answer, where)}
-        found = {name: way() for name, way in ways.items()}
-        if len(set(map(str, found.values()))) != 1:
-            raise RuntimeError(f"answers differ, {share} deleted: {found}")
-        return self.times(ways | plain, same=False)
+        def way(name: str) -> Way:
+            return lambda: self.engines[name].ask("answer", name, share, answer, where)
 
-
-def _answer(frame: Any, columns: Sequence[str], where: str | None = None) -> Any:
-    chosen = frame if where is None else frame.where(where)
-    return chosen.selectExpr(*columns).collect()
+        names = (DELVEC, DELTA, ICEBERG)  # the plain scan has the deleted rows as well
+        return self.times({name: way(name) for name in (*names, PLAIN)}, same=names)
 
 
 def _whole(run: _Run, rows: int) -> Section:
@@ -122,13 +191,13 @@ def _many(run: _Run) -> Section:
     figures: list[Figure] = []
     for vectors in (False, True):
         suffix = ", a tenth with vectors" if vectors else ""
-        first = run.times(_many_ways(run, vectors, lambda frame: frame.first()), same=False)
-        figures.append(_many_figure(f"first row{suffix}; {PLAIN}", first, PLAIN, FIRST_ROW_BAR))
-        figures.append(_many_figure(f"first row{suffix}; {DELTA}", first, DELTA, None))
-        count = run.times(_many_ways(run, vectors, lambda frame: frame.count()), same=not vectors)
-        figures.append(_many_figure(f"count{suffix}; {PLAIN}", count, PLAIN, None))
-        figures.append(_many_figure(f"count{suffix}; {DELTA}", count, DELTA, None))
-        figures += _partition_figures(run, vectors, suffix)
+        for action, what, bar in ((_FIRST, "first row", FIRST_ROW_BAR), (_COUNT, "count", None)):
+            ways = _many_ways(run, action, vectors=vectors)
+            same = () if action == _FIRST else (DELVEC, DELTA) if vectors else tuple(ways)
+            took = run.times(ways, same=same)
+            figures.append(_many_figure(f"{what}{suffix}; {PLAIN}", took, PLAIN, bar))
+            figures.append(_many_figure(f"{what}{suffix}; {DELTA}", took, DELTA, None))
+        figures += _partition_figures(run, suffix, vectors=vectors)
     how = (
         f"{MANY_FILES:,} files of 200 rows in {PARTITIONS} partitions; opening the table is part of each "
         f"time; {run.how()}."
@@ -136,28 +205,23 @@ def _many(run: _Run) -> Section:
     return Section(f"A table of {MANY_FILES:,} files", how, figures, "the other")
 
 
-def _many_ways(run: _Run, vectors: bool, answer: Callable[[Any], Any]) -> dict[str, Way]:
-    from delvec.table import Table
+def _many_ways(run: _Run, action: str, *, vectors: bool) -> dict[str, Way]:
+    def way(name: str) -> Way:
+        return lambda: run.engines[name].ask("many", name, action, vectors=vectors)
 
-    spark, path = run.spark, run.tables.many_delta(vectors=vectors)
-    return {
-        DELVEC: lambda: answer(Table.open(spark, path).to_df()),
-        PLAIN: lambda: answer(spark.read.parquet(run.tables.many)),
-        DELTA: lambda: answer(spark.read.format("delta").load(path)),
-    }
+    return {name: way(name) for name in (DELVEC, PLAIN, DELTA)}
 
 
-def _partition_figures(run: _Run, vectors: bool, suffix: str) -> list[Figure]:
+def _partition_figures(run: _Run, suffix: str, *, vectors: bool) -> list[Figure]:
     """One partition beside the whole, both by delvec."""
-    from delvec.table import Table
+    condition = "p = 7"
+    conditions = {"whole": (None, None), "given": (condition, None), "later": (None, condition)}
 
-    spark, path, condition = run.spark, run.tables.many_delta(vectors=vectors), "p = 7"
-    ways = {
-        "whole": lambda: _answer(Table.open(spark, path).to_df(), _ALL),
-        "given": lambda: _answer(Table.open(spark, path).to_df(where=condition), _ALL),
-        "later": lambda: _answer(Table.open(spark, path).to_df().where(condition), _ALL),
-    }
-    took = run.times(ways, same=False)
+    def way(where: str | None, later: str | None) -> Way:
+        return lambda: run.engines[DELVEC].ask("partition", where=where, later=later, vectors=vectors)
+
+    ways = {name: way(*given) for name, given in conditions.items()}
+    took = run.times(ways, same=("given", "later"))
     what = f"one partition of {PARTITIONS}{suffix}"
     return [
         _against(f"{what}, to_df(where=); the whole", took["given"], took["whole"], PARTITION_BAR),

@@ -1,4 +1,4 @@
-"""The tables of the scan bench, and the Spark session that reads them: Delta's and Iceberg's jars in one JVM.
+"""The tables of the scan bench, and the Spark sessions that read them: with the jars of one engine, or stock.
 
     plain/           the rows as Parquet, written by Spark
     equal/           one of those files under four names
@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from bench.engines import DELTA, ICEBERG
 from bench.harness import cache
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
@@ -41,37 +42,55 @@ _CATALOG, _ROWS_TABLE, _EQUAL_TABLE = "ice", "ice.bench.rows", "ice.bench.equal"
 @contextmanager
 def session(rows: int) -> Iterator[Any]:
     """A session with both jars, for the tables of so many rows."""
+    spark = open_session(rows, DELTA, ICEBERG)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def open_session(rows: int, *engines: str) -> Any:
+    """A session with the jars of these engines; a stock one where they need none."""
     from pyspark.sql import SparkSession
 
-    from jars import delta_jars, iceberg_jars
-
     settings = {
-        "spark.jars": ",".join(map(str, delta_jars() + iceberg_jars())),
-        "spark.driver.memory": "6g",
+        "spark.driver.memory": "5g",
         "spark.network.timeout": "3600s",  # a machine that is held up for a while does not end the run
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
-        "spark.databricks.delta.snapshotPartitions": "2",
         "spark.hadoop.parquet.block.size": str(_FULL_ROW_GROUP * rows // _FULL_ROWS),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
-        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.warehouse.dir": str(_folder(rows) / "warehouse"),
-        f"spark.sql.catalog.{_CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
-        f"spark.sql.catalog.{_CATALOG}.type": "hadoop",
-        f"spark.sql.catalog.{_CATALOG}.warehouse": str(_folder(rows) / "iceberg"),
     }
     builder = SparkSession.builder.master("local[2]").appName("delvec bench")
-    for key, value in settings.items():
+    for key, value in (settings | _of_jars(rows, engines)).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    try:
-        spark.sparkContext.setLogLevel("ERROR")
-        yield spark
-    finally:
-        spark.stop()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def _of_jars(rows: int, engines: Sequence[str]) -> dict[str, str]:
+    from jars import delta_jars, iceberg_jars
+
+    jars, extensions, settings = [], [], {}
+    if DELTA in engines:
+        jars += delta_jars()
+        extensions.append("io.delta.sql.DeltaSparkSessionExtension")
+        settings["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+        settings["spark.databricks.delta.snapshotPartitions"] = "2"
+    if ICEBERG in engines:
+        jars += iceberg_jars()
+        extensions.append("org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
+        catalog = f"spark.sql.catalog.{_CATALOG}"
+        settings[catalog] = "org.apache.iceberg.spark.SparkCatalog"
+        settings[f"{catalog}.type"] = "hadoop"
+        settings[f"{catalog}.warehouse"] = str(_folder(rows) / "iceberg")
+    if jars:
+        settings["spark.jars"] = ",".join(map(str, jars))
+        settings["spark.sql.extensions"] = ",".join(extensions)
+    return settings
 
 
 def _folder(rows: int) -> Path:
@@ -83,7 +102,6 @@ class Tables:
     """Where the tables are. A share is a key of ``SHARES``, or ``EQUAL``."""
 
     folder: Path
-    snapshots: dict[str, int]
 
     def plain(self, share: str) -> str:
         return str(self.folder / (EQUAL if share == EQUAL else "plain"))
@@ -91,9 +109,13 @@ class Tables:
     def delta(self, share: str) -> str:
         return str(self.folder / "delta" / _slug(share))
 
-    def iceberg(self, spark: Any, share: str) -> Any:
-        name = _EQUAL_TABLE if share == EQUAL else _ROWS_TABLE
-        return spark.read.option("versionAsOf", self.snapshots[share]).table(name)
+    def iceberg(self, spark: Any, share: str) -> Callable[[], Any]:
+        """Reads the table anew each time; its snapshot is looked up once."""
+        if share == EQUAL:
+            name, snapshot = _EQUAL_TABLE, _snapshots(spark, _EQUAL_TABLE)[-1]
+        else:
+            name, snapshot = _ROWS_TABLE, _snapshots(spark, _ROWS_TABLE)[list(SHARES).index(share)]
+        return lambda: spark.read.option("versionAsOf", snapshot).table(name)
 
     @property
     def many(self) -> str:
@@ -115,7 +137,7 @@ def _slug(share: str) -> str:
 
 
 def tables(spark: Any, rows: int) -> Tables:
-    """The tables of so many rows, generated when they are not there."""
+    """The tables of so many rows, generated when they are not there: by a session with both jars."""
     folder = _folder(rows)
     if not (folder / _COMPLETE).exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -124,10 +146,18 @@ def tables(spark: Any, rows: int) -> Tables:
         _write_delta(spark, folder)
         _write_iceberg(spark, folder)
         (folder / _COMPLETE).touch()
-    deletes = [share for share in SHARES if SHARES[share]]
-    added, *deleted = _snapshots(spark, _ROWS_TABLE)
-    snapshots = {"0": added} | dict(zip(deletes, deleted, strict=True))
-    return Tables(folder, snapshots | {EQUAL: _snapshots(spark, _EQUAL_TABLE)[-1]})
+    return Tables(folder)
+
+
+class Generator:
+    """Makes the tables, in a process of its own."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+    def tables(self) -> Tables:
+        with session(self.rows) as spark:
+            return tables(spark, self.rows)
 
 
 def _write_plain(spark: Any, folder: Path, rows: int) -> None:

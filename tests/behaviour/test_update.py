@@ -146,6 +146,8 @@ def test_a_value_that_does_not_fit_is_refused_whatever_the_session_says(wide, co
         ({"a": "max(b)"}, "(?i)max|aggregate"),
         ({"a": "sum(b) OVER ()"}, "(?i)window"),
         ({"a": "explode(array(1, 2))"}, "(?i)explode|generator"),
+        ({"a": "1", "b": "nope"}, "set of b: 'nope' is not usable"),
+        ({"a": "CAST(rand() AS int)", "b": "max(id)"}, r"set of b: 'max\(id\)' is not usable"),
         ({"a": "'text'"}, "column a is given string, expected int"),
         ({"a": "s"}, "column a is given struct"),
         ({"s": "1"}, "column s is given int"),
@@ -162,6 +164,11 @@ def test_a_value_that_does_not_fit_is_refused_whatever_the_session_says(wide, co
 def test_assignments_that_are_refused(wide, given, told):
     with refused(wide, InvalidOperationError, told):
         wide.update(given)
+
+
+def test_values_may_be_random(wide):
+    wide.update({"a": "CAST(100 + 10 * rand() AS int)", "b": "a + 1"}, "id = 2")
+    assert [(100 <= a < 110, b) for a, b in picked(wide, "a", "b")][-1] == (True, 31)
 
 
 @pytest.mark.parametrize("where", ["nope = 1", "max(a) = 1", "rand() > 0.5", "a", "count(*) OVER () = 1"])
