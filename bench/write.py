@@ -22,7 +22,7 @@ from bench.scan_tables import SCHEMA, Tables, add_iceberg, link, open_session, s
 ROUNDS, QUICK_ROUNDS = 3, 1
 WARM_UPS = 2
 MORE_WARM_UPS = 4  # of what takes a few seconds or less, by the engines: their code gets faster for ten runs
-OFTENER = 3  # as many rounds more for what takes a few seconds or less
+OFTENER, OFTENEST = 3, 6  # as many rounds more for what takes a few seconds or less, or one at most
 SMALL_ROWS = 10_000
 REWRITING = "delvec without vectors"
 _WRITTEN, _SMALL = "ice.bench.written", "ice.bench.small"
@@ -49,9 +49,9 @@ def bench(*, quick: bool) -> list[Section]:
         figures = run.figures()
     how = (
         f"{rows:,} rows of {SCHEMA} in four files; vectors (merge-on-read) for all; medians of "
-        f"{rounds * OFTENER} interleaved rounds ({rounds} of the MERGE and where files are rewritten) after "
-        f"{WARM_UPS} of all verbs and {MORE_WARM_UPS} of the short ones that are not counted; PySpark 4.1 on "
-        "two cores, each engine in a session of its own."
+        f"{rounds * OFTENER} interleaved rounds ({rounds * OFTENEST} of the DELETEs, {rounds} of the MERGE "
+        f"and where files are rewritten) after {WARM_UPS} of all verbs and {MORE_WARM_UPS} of the short ones "
+        "that are not counted; PySpark 4.1 on two cores, each engine in a session of its own."
     )
     return [Section(f"Writing to {rows:,} rows", how, figures, "the other")]
 
@@ -83,6 +83,7 @@ def _verbs(rows: int) -> list[Verb]:
                 f"DELETE {share}",
                 lambda _, table, share=share: table.delete(where(share)),
                 f"DELETE FROM {{table}} WHERE {where(share)}",
+                times=OFTENEST,
             )
             for share in _ONE_IN
         ),
@@ -110,6 +111,7 @@ def _verbs(rows: int) -> list[Verb]:
             lambda _, table: table.delete("id = 77"),
             "DELETE FROM {table} WHERE id = 77",
             small=True,
+            times=OFTENEST,
         ),
     ]
 

@@ -201,6 +201,17 @@ def test_a_spark_that_tells_no_positions_is_refused(spark, lakes, monkeypatch):
     place = re.escape(str(lakes["folders"].root))
     with pytest.raises(Exception, match=rf"does not tell the positions of rows in {place}: \S+\.parquet"):
         frame.collect()
+    with pytest.raises(Exception, match=rf"does not tell the positions of rows in {place}: \S+\.parquet"):
+        opened(spark, lakes["folders"]).to_df(where="p = 3").collect()
+
+
+def test_of_a_single_file_spark_need_not_tell_which_it_is(spark, lakes):
+    """It would make a struct of that for every row."""
+    table = opened(spark, lakes["folders"])
+    one, two = (table.to_df(where=where).select("id") for where in ("p = 3", "p IN (2, 3)"))
+    assert "file_size" not in plan(one)
+    assert "file_size" in plan(two)
+    assert (one.count(), two.count()) == (9, 18)
 
 
 def numbered(root, names):

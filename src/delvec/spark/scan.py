@@ -132,6 +132,11 @@ class _Group:
     apart: _Apart = _Apart.BY_PATH
 
     @property
+    def names(self) -> list[str]:
+        """The files' own, without their folders."""
+        return [place.rpartition("/")[2] for place in self.files.column("location").to_pylist()]
+
+    @property
     def values_by_file(self) -> bool:
         return bool(self.constants) and not self.values_in_folders
 
@@ -161,26 +166,24 @@ def _by_number(group: _Group) -> Iterator[_Group]:
     if not group.tells_files_apart:
         yield group
         return
-    places = group.files.column("location").to_pylist()
-    of_names = numbers(place.rpartition("/")[2] for place in places)
-    if _has_plain_names(group, places) and len(np.unique(of_names)) == len(places):
+    names = group.names
+    of_names = numbers(names)
+    if _has_plain_names(group, names) and len(np.unique(of_names)) == len(names):
         files = group.files.append_column(_NUMBER, pa.array(of_names))
         yield replace(group, files=files, apart=_Apart.BY_NAME)
         return
-    of_paths = numbers(map(file_path, places))
+    of_paths = numbers(map(file_path, group.files.column("location").to_pylist()))
     files = group.files.append_column(_NUMBER, pa.array(of_paths))
-    first = np.zeros(len(places), dtype=bool)
+    first = np.zeros(len(names), dtype=bool)
     first[np.unique(of_paths, return_index=True)[1]] = True
     for apart, here in ((_Apart.BY_PATH, first), (_Apart.BY_TABLE, ~first)):
         if here.any():
             yield replace(group, files=files.filter(pa.array(here)), apart=apart)
 
 
-def _has_plain_names(group: _Group, places: Sequence[str]) -> bool:
+def _has_plain_names(group: _Group, names: Sequence[str]) -> bool:
     """Whether Spark shows the files' names as they are, by the field that it has for them."""
-    return not group.hides_metadata and all(
-        _PLAIN_NAME.fullmatch(place.rpartition("/")[2]) for place in places
-    )
+    return not group.hides_metadata and all(map(_PLAIN_NAME.fullmatch, names))
 
 
 def _shapes(plan: ScanPlan, storage: Storage) -> Iterator[tuple[Schema, tuple[Field, ...], Mask]]:
@@ -265,8 +268,11 @@ class _GroupScan:
         if not (located or self.group.tells_files_apart):
             return frame, ()
         name = self.group.tells_files_apart and self.group.apart is _Apart.BY_NAME
-        columns = [f"{METADATA}.file_{kind} AS {self._own(kind)}" for kind in (_NAME, _SIZE)] if name else []
-        text = f"concat({sql_text(self.storage.root)}, ': ', {METADATA}.file_name)"
+        shown_name, size = f"{METADATA}.file_name", f"{METADATA}.file_size"
+        if name and len(self.group.files) == 1:  # known: Spark would make a struct of them for every row
+            shown_name, size = sql_text(self.group.names[0]), f"{self.group.files.column('size')[0]}L"
+        columns = [f"{shown_name} AS {self._own(_NAME)}", f"{size} AS {self._own(_SIZE)}"] if name else []
+        text = f"concat({sql_text(self.storage.root)}, ': ', {shown_name})"
         if located or not name:
             shown, text = self._own(_FILE), f"{METADATA}.file_path"
             if self.group.hides_metadata:
@@ -337,7 +343,7 @@ class _GroupScan:
             name_column=name,
             size_column=self._own(_SIZE),
             row_column=self._own(_ROW),
-            names=[place.rpartition("/")[2] for place in files.column("location").to_pylist()],
+            names=self.group.names,
             sizes=files.column("size").to_pylist(),
             unknown=_unknown_file(name),
         )
