@@ -11,13 +11,20 @@ pytest.importorskip("pyspark", reason="pyspark is absent")
 
 from delvec.bitmap import Bitmap
 from delvec.spark import words
-from delvec.spark.words import gathered
+from delvec.spark.files import numbers
 
 
-def deleted(found, file, rows):
-    """Which of the rows are deleted, by the definition of the words."""
-    held = [row for row in rows if row < found.rows[file]]
-    return [row for row in held if int(found.words[found.first[file] + (row >> 6)]) >> (row & 63) & 1]
+def gathered(vectors):
+    """By numbers as files of one writer have them."""
+    names = [f"part-{number:05d}-0a1b2c3d-c000.snappy.parquet" for number in range(len(vectors))]
+    return words.gathered(vectors, numbers(names))
+
+
+def deleted(found, number, rows):
+    """Which of the rows are deleted, by the definition of the words and slots."""
+    first = found.slots[(number >> found.shift) & (len(found.slots) - 1)]
+    places = [int(first) + min(row >> 6, found.each - 1) for row in rows]
+    return [row for row, place in zip(rows, places, strict=True) if int(found.words[place]) >> (row & 63) & 1]
 
 
 def test_words_say_what_the_vectors_say():
@@ -27,25 +34,42 @@ def test_words_say_what_the_vectors_say():
         some = [
             rng.sample(range(rows), rng.randrange(min(rows, 400) + 1)) for _ in range(rng.randrange(1, 6))
         ]
-        found = gathered([Bitmap.from_iterable(positions) for positions in some])
+        own = np.array(rng.sample(range(2**32), len(some)))
+        found = words.gathered([Bitmap.from_iterable(positions) for positions in some], own)
         assert found is not None
-        assert [deleted(found, file, range(rows + 70)) for file in range(len(some))] == [
+        assert [deleted(found, int(number), range(rows + 70)) for number in own] == [
             sorted(positions) for positions in some
         ]
-        assert len(found.words) == sum(found.rows) // 64
+        assert len(found.words) == len(some) * found.each
 
 
-@pytest.mark.parametrize("position", [0, 63, 64, 4095, 4096, 2**18 - 1])
-def test_words_end_with_the_chunk_of_the_last_deleted_row(position):
+@pytest.mark.parametrize("position", [0, 63, 64, 4095, 4096, 2**17 - 1])
+def test_words_end_with_the_chunk_of_the_last_deleted_row_and_one_without_a_bit(position):
     found = gathered([Bitmap.of(position), Bitmap.of(0)])
-    assert found.rows == ((position // 4096 + 1) * 4096, 4096)
-    assert found.first == (0, found.rows[0] // 64)
+    assert found.each == (position // 4096 + 1) * 64 + 1
+    assert found.words[found.each - 1] == found.words[-1] == 0
 
 
 def test_vectors_of_no_row():
-    assert gathered([Bitmap(), Bitmap.of(3), Bitmap()]).rows == (0, 4096, 0)
+    assert gathered([Bitmap(), Bitmap.of(3), Bitmap()]).each == 65
     found = gathered([Bitmap()])
-    assert (found.rows, len(found.words)) == ((0,), 0)
+    assert (found.each, found.words.tolist(), found.slots.tolist()) == (1, [0], [0])
+
+
+def test_a_slot_of_no_file_is_before_all_words():
+    found = words.gathered([Bitmap.of(5)] * 3, np.array([0, 1, 2]))
+    assert sorted(found.slots)[1:] == [0, found.each, 2 * found.each]
+    assert min(found.slots) + found.each < 0
+
+
+@pytest.mark.parametrize("own", [[0, 2**31], [7, 7 + 2**23, 7 + 2**24], list(range(0, 2**32, 2**27))])
+def test_numbers_that_are_alike_in_most_bits_have_slots_of_their_own(own):
+    found = words.gathered([Bitmap.of(n) for n in range(len(own))], np.array(own))
+    assert [deleted(found, number, range(100)) for number in own] == [[n] for n in range(len(own))]
+
+
+def test_files_are_joined_where_no_few_bits_tell_them_apart():
+    assert words.gathered([Bitmap.of(1)] * 3, np.array([7, 8, 7 + 2**31])) is None
 
 
 def test_so_many_files_are_joined():
@@ -54,8 +78,8 @@ def test_so_many_files_are_joined():
 
 
 def test_so_many_words_are_joined():
-    most = Bitmap.from_range(0, words.MOST_BYTES * 8)
-    assert len(gathered([most]).words) * 8 == words.MOST_BYTES
+    most = Bitmap.from_range(0, words.MOST_BYTES * 8 - 4096)
+    assert len(gathered([most]).words) * 8 == words.MOST_BYTES - 512 + 8
     assert gathered([most, Bitmap.of(1)]) is None
 
 

@@ -6,10 +6,10 @@
     files with a vector         the scan, anti-joined to the broadcast chunks of their vectors (`vectors.py`):
                                 a row whose bit is set there is left out
 
-The join's key is one number: the CRC-32 of the file's name, and the chunk of its rows. Spark computes that
-for a few nanoseconds a row, Python the same. Where names repeat, the path takes the name's place. Files whose
-numbers are not unique in their scan even so are read by another one, which tells them apart by the path
-itself. Each of these costs more than the one before. No row goes through Python.
+Files are told apart by a number: the CRC-32 of the file's name. Spark computes that for a few nanoseconds a
+row, Python the same. Where names repeat, the path takes the name's place. Files whose numbers are not unique
+in their scan even so are read by another one, which tells them apart by the path itself. Each of these costs
+more than the one before. No row goes through Python.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from delvec.spark.footers import schemas_by_id
 from delvec.spark.partitions import in_folder_names
 from delvec.spark.types import logical, quoted, selected, spark_type
 from delvec.spark.vectors import CHUNK_BITS, FILE_SHIFT, VectorFiles, chunk_estimate, chunks_of
-from delvec.spark.words import ShownFiles, gathered, is_live
+from delvec.spark.words import Words, gathered, is_live
 from delvec.storage import Storage
 
 DRIVER_CHUNK_BYTES = 64 << 20
@@ -55,7 +55,7 @@ DRIVER_CHUNK_BYTES = 64 << 20
 BROADCAST_CHUNK_BYTES = 1 << 30
 """Above this, chunks are not broadcast: Spark joins as it sees fit."""
 
-_FILE, _ROW, _NAME, _SIZE, _HIDDEN = "file", "row", "name", "size", "hidden"
+_FILE, _ROW, _TOLD, _HIDDEN = "file", "row", "told", "hidden"
 _KEY, _WORDS = "key", "words"
 # Which nothing encodes in a path, and Spark shows as they are.
 _PLAIN_NAME = re.compile(r"[\w.=-]+", re.ASCII)
@@ -88,11 +88,6 @@ def deleted_rows(number: str, row: str, key: str, words: str) -> str:
     chunk = f"shiftleft({number}, {FILE_SHIFT}) | shiftright({row}, {CHUNK_BITS})"
     word = f"{words}[CAST(shiftright({row}, 6) & 63 AS INT)]"
     return f"({chunk}) = {key} AND getbit({word}, CAST({row} & 63 AS INT)) = 1"
-
-
-def _unknown_file(shown: str) -> str:
-    """What a row of a file that is none of the plan's comes to."""
-    return f"raise_error(concat('a scan met a file that is not in its plan: ', {shown}))"
 
 
 def place_columns(schema: Schema) -> tuple[str, str]:
@@ -210,6 +205,39 @@ def _constants(read_schema: ReadSchema) -> tuple[Field, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class _Shown:
+    """What a scan shows of a row, as expressions.
+
+    path   of its file
+    file   what tells its file apart from the others: its name, or its path
+    told   what errors call the file
+    """
+
+    path: str
+    file: str
+    told: str
+
+    @property
+    def row(self) -> str:
+        """Its position in the file."""
+        return f"coalesce({ROW_INDEX}, CAST({self._no_position} AS BIGINT))"
+
+    @property
+    def unknown(self) -> str:
+        """What it comes to where its file is none of the plan's."""
+        return f"raise_error(concat('a scan met a file that is not in its plan: ', {self.told}))"
+
+    @property
+    def lost(self) -> str:
+        """What it comes to where its file or its position is not known."""
+        return f"CASE WHEN {ROW_INDEX} IS NULL THEN {self._no_position} ELSE {self.unknown} END"
+
+    @property
+    def _no_position(self) -> str:
+        return f"raise_error(concat('this Spark does not tell the positions of rows in ', {self.told}))"
+
+
+@dataclass(frozen=True, slots=True)
 class _GroupScan:
     spark: SparkSession
     storage: Storage
@@ -220,15 +248,24 @@ class _GroupScan:
     def frame(self, *, located: bool) -> DataFrame:
         group = self.group
         read = self._read()
-        frame, places = self._places(read, located=located)
+        frame, shown = self._shown(read)
+        path, row = place_columns(self.plan.schema)
+        asked = [f"{shown.path} AS {path}", f"{shown.row} AS {row}"] if located else []
         if group.tells_files_apart:
-            frame = frame.selectExpr("*", *places)  # PySpark 4.0 cannot join by hidden columns
-            places = place_columns(self.plan.schema) if located else ()
             apart = group.apart
             if apart is _Apart.BY_PATH and not shown_alike(read, self._paths()):
                 apart = _Apart.BY_TABLE
-            frame = self._live(frame, apart) if group.vectors else self._with_files(frame, apart)
-        return selected(frame, [*(self._column(field) for field in group.schema), *places])
+            vectors = self._vectors(apart) if group.vectors else None
+            if isinstance(vectors, Words):
+                number = number_of(shown.file)
+                live = is_live(self.spark, vectors, number=number, row=ROW_INDEX, lost=shown.lost)
+                frame = frame.where(live)
+            if isinstance(vectors, DataFrame) or group.values_by_file:
+                frame = self._with_files(frame, shown, apart, located=located)
+                asked = [path, row] if located else []
+            if isinstance(vectors, DataFrame):
+                frame = self._without(frame, vectors)
+        return selected(frame, [*(self._column(field) for field in group.schema), *asked])
 
     def _column(self, field: Field) -> str | Column:
         """The table's column, by its own name and type."""
@@ -263,42 +300,42 @@ class _GroupScan:
         rows = pc.sum(group.files.column("record_count")).as_py() or 0
         return self.reader.read(locations, StructType(fields), rows=rows, by_folder_names=bool(native))
 
-    def _places(self, frame: DataFrame, *, located: bool) -> tuple[DataFrame, Sequence[str]]:
-        """Where its rows are, as columns to be selected: what is asked for, and what tells files apart."""
-        if not (located or self.group.tells_files_apart):
-            return frame, ()
-        name = self.group.tells_files_apart and self.group.apart is _Apart.BY_NAME
-        shown_name, size = f"{METADATA}.file_name", f"{METADATA}.file_size"
-        if name and len(self.group.files) == 1:  # known: Spark would make a struct of them for every row
-            shown_name, size = sql_text(self.group.names[0]), f"{self.group.files.column('size')[0]}L"
-        columns = [f"{shown_name} AS {self._own(_NAME)}", f"{size} AS {self._own(_SIZE)}"] if name else []
-        text = f"concat({sql_text(self.storage.root)}, ': ', {shown_name})"
-        if located or not name:
-            shown, text = self._own(_FILE), f"{METADATA}.file_path"
-            if self.group.hides_metadata:
-                hidden = self._own(_HIDDEN)
-                frame = frame.select("*", frame.metadataColumn(METADATA)["file_path"].alias(hidden))
-                text = hidden
-            columns.append(f"{text} AS {shown}")
-        unknown = f"raise_error(concat('this Spark does not tell the positions of rows in ', {text}))"
-        row = f"coalesce({ROW_INDEX}, CAST({unknown} AS BIGINT)) AS {self._own(_ROW)}"
-        return frame, (*columns, row)
+    def _shown(self, frame: DataFrame) -> tuple[DataFrame, _Shown]:
+        """The frame, and how it shows where a row is."""
+        path = f"{METADATA}.file_path"
+        if self.group.hides_metadata:
+            path = self._own(_HIDDEN)
+            frame = frame.select("*", frame.metadataColumn(METADATA)["file_path"].alias(path))
+        if not (self.group.tells_files_apart and self.group.apart is _Apart.BY_NAME):
+            return frame, _Shown(path, path, path)
+        name = f"{METADATA}.file_name"
+        if len(self.group.files) == 1:  # known: Spark would make a struct of it for every row
+            name = sql_text(self.group.names[0])
+        return frame, _Shown(path, name, f"concat({sql_text(self.storage.root)}, ': ', {name})")
 
-    def _with_files(self, frame: DataFrame, apart: _Apart) -> DataFrame:
-        """The frame with each row's file number, and partition values where folders do not have them.
+    def _with_files(self, frame: DataFrame, shown: _Shown, apart: _Apart, *, located: bool) -> DataFrame:
+        """The frame with each row's position and its file's number, and partition values where folders do not
+        have them; as columns, since PySpark 4.0 cannot join by hidden ones. ``located``: with its path too.
 
         A file that is none of the plan's is an error: Spark and delvec must mean the same file by a path.
         """
-        shown = self._own(_NAME if apart is _Apart.BY_NAME else _FILE)
-        path, number, by_path = self._own(_PATH), self._own(_NUMBER), apart is _Apart.BY_TABLE
+        path, row = place_columns(self.plan.schema)
+        number, told, by_path = self._own(_NUMBER), self._own(_TOLD), apart is _Apart.BY_TABLE
+        joined = by_path or self.group.values_by_file
+        columns = {row: shown.row}
+        if located or by_path:
+            columns[path] = shown.path
         if not by_path:
-            frame = frame.selectExpr("*", f"{number_of(shown)} AS {number}")
-            if not self.group.values_by_file:
-                return frame
+            columns[number] = number_of(shown.file)
+        if joined:
+            columns[told] = shown.told
+        frame = frame.selectExpr("*", *(f"{held} AS {name}" for name, held in columns.items()))
+        if not joined:
+            return frame
         table = F.broadcast(self._file_table(by_path=by_path))
-        joined = frame.join(table, F.expr(f"{shown if by_path else number} = {path}"), "left")
-        unknown = f"CAST({_unknown_file(shown)} AS BOOLEAN)"
-        return joined.where(f"CASE WHEN {self._own(_KNOWN)} THEN true ELSE {unknown} END")
+        frame = frame.join(table, F.expr(f"{path if by_path else number} = {self._own(_PATH)}"), "left")
+        unknown = replace(shown, told=told).unknown
+        return frame.where(f"CASE WHEN {self._own(_KNOWN)} THEN true ELSE CAST({unknown} AS BOOLEAN) END")
 
     def _file_table(self, *, by_path: bool) -> DataFrame:
         """One row for each file: what identifies it, that it is known, its number or its values."""
@@ -317,8 +354,8 @@ class _GroupScan:
         named = {self._own(name): column for name, column in columns.items()}
         return self.spark.createDataFrame(pa.table(named), schema)
 
-    def _live(self, frame: DataFrame, apart: _Apart) -> DataFrame:
-        """The frame, with partition values where folders do not have them, without the deleted rows."""
+    def _vectors(self, apart: _Apart) -> Words | DataFrame:
+        """The vectors of the group's files: as words, or as the chunks that a scan is joined to."""
         files, by_path = self.group.files, apart is _Apart.BY_TABLE
         own = np.arange(len(files)) if by_path else files.column(_NUMBER).to_numpy()
         vectors = VectorFiles.of(files, self.plan.deletes, own)
@@ -327,23 +364,14 @@ class _GroupScan:
             chunks = distributed.load_chunks(self.spark, self.storage, vectors)
         else:
             loaded = load_vectors(self.storage, vectors.deletes)
-            words = gathered([loaded[row] for row in range(len(files))]) if apart is _Apart.BY_NAME else None
+            words = None if by_path else gathered([loaded[row] for row in range(len(files))], own)
             if words is not None:
-                frame = frame.where(is_live(self.spark, words, self._shown()))
-                return self._with_files(frame, apart) if self.group.values_by_file else frame
+                return words
             chunks = self.spark.createDataFrame(chunks_of(loaded, vectors))
-        chunks = chunks.toDF(self._own(_KEY), self._own(_WORDS))
-        deleted = deleted_rows(self._own(_NUMBER), self._own(_ROW), self._own(_KEY), self._own(_WORDS))
-        joined = F.broadcast(chunks) if size <= BROADCAST_CHUNK_BYTES else chunks
-        return self._with_files(frame, apart).join(joined, F.expr(deleted), "left_anti")
+        return F.broadcast(chunks) if size <= BROADCAST_CHUNK_BYTES else chunks
 
-    def _shown(self) -> ShownFiles:
-        name, files = self._own(_NAME), self.group.files
-        return ShownFiles(
-            name_column=name,
-            size_column=self._own(_SIZE),
-            row_column=self._own(_ROW),
-            names=self.group.names,
-            sizes=files.column("size").to_pylist(),
-            unknown=_unknown_file(name),
-        )
+    def _without(self, frame: DataFrame, chunks: DataFrame) -> DataFrame:
+        """The frame with places, without the rows that the chunks say are deleted."""
+        key, words = self._own(_KEY), self._own(_WORDS)
+        deleted = deleted_rows(self._own(_NUMBER), self._own(_ROW), key, words)
+        return frame.join(chunks.toDF(key, words), F.expr(deleted), "left_anti")

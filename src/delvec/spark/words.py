@@ -1,15 +1,17 @@
-"""Deletion vectors of a few files as one array of words: a scalar subquery hands it to every task.
+"""Deletion vectors of a few files as an array of words: a scalar subquery hands it to every task.
 
-    words   of all files, one file after the other; bit ``row & 63`` of a file's word ``row >> 6`` says that
-            the row is deleted
+    words   of all files, one file after the other, as many of each; bit ``row & 63`` of a file's word
+            ``row >> 6`` says that the row is deleted. A file's last word has no bit set: rows beyond its
+            words are looked up there
+    slots   some bits of a file's number (`files.number_of`) are a slot, which no two files share; it holds
+            the place of the file's first word. They are few, and a literal
 
 A row's bit is looked up in the scan's own filter: no key is made and no join is run, which takes about half
 of what the join takes (`vectors.py`). It pays where most chunks hold a deleted row, as the rows between them
 are shipped too. With Spark's tasks, that is: so there is a limit.
 
-Files are told apart by their sizes, for one comparison of numbers a row. Files of one size are told apart by
-the beginnings of their names, and a file whose size is none of the recorded ones (a store may count its own
-bytes) by its whole name.
+The filter is an expression of one size, whatever the number of files: a comparison with each of them would
+grow the method that Spark generates beyond what the JVM compiles, and a row would take a microsecond.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from delvec.chunked import Rows
 from delvec.spark.vectors import CHUNK_BYTES, CHUNK_ROWS, WORDS
 
 FEW_FILES = 32
-"""More files are not told apart by comparing one after the other."""
+"""The slots of more files would be too many for an expression."""
 
 MOST_BYTES = 8 << 20
 """Each task is sent the words: more are broadcast and joined."""
@@ -38,31 +40,38 @@ SMALL_BYTES = 64 << 10
 
 # The words may be so many times what the chunks with a deleted row are.
 _SPARSE = 2
+_NUMBER_BITS = 32
+_MOST_SLOT_BITS = 10
+_NO_FILE = -1 << 30  # of a slot: so far before the first word that no row reaches one
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words; of each file the first one, and how many rows have words: no later one is deleted."""
+    """The words, ``each`` of a file; and the slots, of the bits of a file's number from ``shift`` on."""
 
     words: Rows
-    first: tuple[int, ...]
-    rows: tuple[int, ...]
+    each: int
+    slots: Rows
+    shift: int
 
 
-def gathered(vectors: Sequence[Bitmap]) -> Words | None:
-    """The words of files with these vectors; None where chunks are better."""
+def gathered(vectors: Sequence[Bitmap], numbers: Rows) -> Words | None:
+    """The words of files with these vectors and numbers; None where chunks are better."""
     if len(vectors) > FEW_FILES:
         return None
     rows = [0 if (last := vector.max()) is None else (last | (CHUNK_ROWS - 1)) + 1 for vector in vectors]
-    size = sum(rows) // 8
+    each = max(rows) // 64 + 1
+    size = 8 * each * len(vectors)
     most = sum(min(v.cardinality, count // CHUNK_ROWS) for v, count in zip(vectors, rows, strict=True))
     if size > MOST_BYTES or _is_sparse(size, most):  # seen before any word is made
         return None
-    words = np.concatenate([_words(vector, count) for vector, count in zip(vectors, rows, strict=True)])
-    if _is_sparse(size, int(np.count_nonzero(words.reshape(-1, WORDS).any(axis=1)))):
+    words = np.zeros((len(vectors), each), np.int64)
+    for held, vector, count in zip(words, vectors, rows, strict=True):
+        held[: count // 64] = np.packbits(vector.to_mask(count), bitorder="little").view(np.int64)
+    if _is_sparse(size, int(np.count_nonzero(words[:, :-1].reshape(-1, WORDS).any(axis=1)))):
         return None
-    first = np.cumsum([0, *rows[:-1]]) // 64
-    return Words(words, tuple(first.tolist()), tuple(rows))
+    found = _slots(numbers)
+    return None if found is None else Words(words.reshape(-1), each, _places(found[0], each), found[1])
 
 
 def _is_sparse(size: int, chunks: int) -> bool:
@@ -70,63 +79,37 @@ def _is_sparse(size: int, chunks: int) -> bool:
     return size > max(SMALL_BYTES, _SPARSE * chunks * CHUNK_BYTES)
 
 
-def _words(vector: Bitmap, rows: int) -> Rows:
-    return np.packbits(vector.to_mask(rows), bitorder="little").view(np.int64)
+def _slots(numbers: Rows) -> tuple[Rows, int] | None:
+    """For each slot the file that is in it, -1 where none is; and the first of the bits that are the slot."""
+    for bits in range((len(numbers) - 1).bit_length(), _MOST_SLOT_BITS + 1):
+        for shift in range(_NUMBER_BITS - bits + 1):
+            slots = (numbers >> shift) & ((1 << bits) - 1)
+            if len(np.unique(slots)) == len(numbers):
+                files = np.full(1 << bits, -1)
+                files[slots] = np.arange(len(numbers))
+                return files, shift
+    return None
 
 
-@dataclass(frozen=True, slots=True)
-class ShownFiles:
-    """The columns in which a scan shows each row's file and position, and what they show of each file."""
-
-    name_column: str
-    size_column: str
-    row_column: str
-    names: Sequence[str]
-    sizes: Sequence[int]
-    unknown: str  # what to do about a file that is none of these: an expression that raises
+def _places(files: Rows, each: int) -> Rows:
+    return np.where(files < 0, _NO_FILE, files * each)
 
 
-def is_live(spark: SparkSession, words: Words, files: ShownFiles) -> Column:
-    """That a row of the files is not deleted."""
+def is_live(spark: SparkSession, words: Words, *, number: str, row: str, lost: str) -> Column:
+    """That a row is not deleted, by the expressions ``number`` of its file and ``row`` of its position.
+
+    ``lost`` is what comes of a row without a position, or of a file that has no slot: it should raise.
+    """
+    slot = f"CAST(shiftright({number}, {words.shift}) & {len(words.slots) - 1}L AS INT)"
+    first = f"get(array({', '.join(f'{place}L' for place in words.slots)}), {slot})"
+    place = F.expr(f"CAST({first} + least(shiftright({row}, 6), {words.each - 1}L) AS INT)")
+    word = F.get(_array(spark, words.words), place)
+    bit = F.call_function("shiftright", word, F.expr(f"CAST({row} & 63 AS INT)"))
+    return F.coalesce(bit.bitwiseAND(F.lit(1)), F.expr(f"CAST({lost} AS BIGINT)")) == 0
+
+
+def _array(spark: SparkSession, numbers: Rows) -> Column:
+    """The numbers as one value, which Spark sends to the tasks."""
     kind = ArrayType(LongType(), containsNull=False)
-    table = pa.table({"words": pa.array([words.words], pa.list_(pa.int64()))})
-    array = spark.createDataFrame(table, StructType([StructField("words", kind, nullable=False)])).scalar()
-    word = F.get(array, F.expr(f"CAST({_place(words, files)} AS INT)"))
-    bit = F.getbit(word, F.expr(f"CAST({files.row_column} & 63 AS INT)"))
-    return F.coalesce(bit, F.lit(0)) == 0
-
-
-def _place(words: Words, files: ShownFiles) -> str:
-    """The number of a row's word, as an expression; null where its file has none for it."""
-    row = files.row_column
-
-    def leaf(file: int) -> str:
-        return f"CASE WHEN {row} < {words.rows[file]}L THEN {words.first[file]}L + shiftright({row}, 6) END"
-
-    of_size: dict[int, list[int]] = {}
-    for file, size in enumerate(files.sizes):
-        of_size.setdefault(size, []).append(file)
-
-    def by_name(some: Sequence[int]) -> str:
-        """The leaf of one of these files, in the order of their names: half of them at each step."""
-        if len(some) == 1:
-            return leaf(some[0])
-        half = len(some) // 2
-        first = _beginning(files.names[some[half]], files.names[some[half - 1]])
-        return (
-            f"CASE WHEN {files.name_column} < '{first}' THEN {by_name(some[:half])} "
-            f"ELSE {by_name(some[half:])} END"
-        )
-
-    sizes = " ".join(
-        f"WHEN {size}L THEN {by_name(sorted(some, key=files.names.__getitem__))}"
-        for size, some in of_size.items()
-    )
-    names = " ".join(f"WHEN '{name}' THEN {leaf(file)}" for file, name in enumerate(files.names))
-    other = f"CASE {files.name_column} {names} ELSE CAST({files.unknown} AS BIGINT) END"
-    return f"CASE {files.size_column} {sizes} ELSE {other} END"
-
-
-def _beginning(name: str, before: str) -> str:
-    """As much of ``name`` as comes after ``before``: Spark compares that faster than the whole."""
-    return next(name[:end] for end in range(1, len(name) + 1) if name[:end] > before)
+    table = pa.table({"words": pa.array([numbers], pa.list_(pa.int64()))})
+    return spark.createDataFrame(table, StructType([StructField("words", kind, nullable=False)])).scalar()
