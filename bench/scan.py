@@ -17,10 +17,12 @@ from bench.engines import DELTA, DELVEC, ICEBERG, Engine
 from bench.harness import Figure, Section, alternate, as_seconds, at_most, seconds
 from bench.scan_tables import (
     EQUAL,
+    LAYOUTS,
     MANY_FILES,
     PARTITIONS,
     SCHEMA,
     SHARES,
+    SPREAD,
     Generator,
     Tables,
     open_session,
@@ -155,10 +157,11 @@ def _whole(run: _Run, rows: int) -> Section:
     figures: list[Figure] = []
     for share in SHARES:
         figures += _figures(f"{share} deleted", run.compared(share, _ALL), bars=share == "5 %")
-    figures += _figures("5 % deleted, files of equal size", run.compared(EQUAL, _ALL), bars=True)
+    for layout, what in ((EQUAL, "files of equal size"), (SPREAD, f"{LAYOUTS[SPREAD]} files")):
+        figures += _figures(f"5 % deleted, {what}", run.compared(layout, _ALL), bars=True)
     how = (
-        f"{rows:,} rows of {SCHEMA} in four files; an aggregate over all columns; PySpark 4.1 on two cores, "
-        f"the same Parquet files for all; {run.how()}."
+        f"{rows:,} rows of {SCHEMA} in four files where nothing else is said; an aggregate over all columns; "
+        f"PySpark 4.1 on two cores, the same Parquet files for all; {run.how()}."
     )
     return Section(f"Scanning {rows:,} rows", how, figures, "the other")
 

@@ -2,6 +2,7 @@
 
     plain/           the rows as Parquet, written by Spark
     equal/           one of those files under four names
+    spread/          the same rows in 32 files
     many/            5,000 small files in fifty partitions
     delta/<name>/    the same files (hard links), converted to Delta, deleted from by Delta-Spark
     iceberg/         the same files, added to Iceberg v3 tables, deleted from by Iceberg-Spark
@@ -27,16 +28,18 @@ from bench.harness import cache
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
-GENERATION = 2  # part of the folder's name: raised when what is generated changes
+GENERATION = 3  # part of the folder's name: raised when what is generated changes
 FILES = 4
 MANY_FILES, PARTITIONS, MANY_ROWS = 5_000, 50, 1_000_000
 SCHEMA = "id bigint, k int, v double, s string"
 # How many of 100,000 rows are deleted, chosen by a hash; a larger share includes the smaller ones.
 SHARES = {"0": 0, "0.001 %": 1, "5 %": 5_000, "50 %": 50_000}
-EQUAL = "equal"
+EQUAL, SPREAD = "equal", "spread"
+LAYOUTS = {EQUAL: FILES, SPREAD: 32}
+"""Other layouts than the plain one, and their numbers of files; 5 % of the rows are deleted."""
 _FULL_ROWS, _FULL_ROW_GROUP = 20_000_000, 16 << 20
 _COMPLETE = "complete"
-_CATALOG, _ROWS_TABLE, _EQUAL_TABLE = "ice", "ice.bench.rows", "ice.bench.equal"
+_CATALOG, _ROWS_TABLE = "ice", "ice.bench.rows"
 
 
 @contextmanager
@@ -99,22 +102,20 @@ def _folder(rows: int) -> Path:
 
 @dataclass(frozen=True)
 class Tables:
-    """Where the tables are. A share is a key of ``SHARES``, or ``EQUAL``."""
+    """Where the tables are. A share is a key of ``SHARES``, or of ``LAYOUTS``."""
 
     folder: Path
 
     def plain(self, share: str) -> str:
-        return str(self.folder / (EQUAL if share == EQUAL else "plain"))
+        return str(self.folder / (share if share in LAYOUTS else "plain"))
 
     def delta(self, share: str) -> str:
         return str(self.folder / "delta" / _slug(share))
 
     def iceberg(self, spark: Any, share: str) -> Callable[[], Any]:
         """Reads the table anew each time; its snapshot is looked up once."""
-        if share == EQUAL:
-            name, snapshot = _EQUAL_TABLE, _snapshots(spark, _EQUAL_TABLE)[-1]
-        else:
-            name, snapshot = _ROWS_TABLE, _snapshots(spark, _ROWS_TABLE)[list(SHARES).index(share)]
+        name, number = (_table(share), -1) if share in LAYOUTS else (_ROWS_TABLE, list(SHARES).index(share))
+        snapshot = _snapshots(spark, name)[number]
         return lambda: spark.read.option("versionAsOf", snapshot).table(name)
 
     @property
@@ -130,6 +131,10 @@ class Tables:
         groups = [pq.ParquetFile(file).metadata.row_group(i).column(0).statistics for i in range(3)]
         low, high = groups[1].min, groups[1].max
         return f"id BETWEEN {low + (high - low) // 4} AND {high - (high - low) // 4}"
+
+
+def _table(layout: str) -> str:
+    return f"{_CATALOG}.bench.{layout}"
 
 
 def _slug(share: str) -> str:
@@ -167,7 +172,8 @@ def _write_plain(spark: Any, folder: Path, rows: int) -> None:
         "pmod(xxhash64(id, 1), 1000000007) / 7D AS v",
         "concat('customer ', pmod(xxhash64(id, 2), 100000)) AS s",
     )
-    spark.range(0, rows, 1, FILES).selectExpr(*columns).write.parquet(str(folder / "plain"))
+    for name, files in (("plain", FILES), (SPREAD, LAYOUTS[SPREAD])):
+        spark.range(0, rows, 1, files).selectExpr(*columns).write.parquet(str(folder / name))
     first = min((folder / "plain").glob("*.parquet"))
     (folder / EQUAL).mkdir()
     for number in range(FILES):
@@ -189,8 +195,9 @@ def _give_unique_names(folder: Path) -> None:
 
 def _check_files(folder: Path) -> None:
     equal = {file.stat().st_size for file in (folder / EQUAL).glob("*.parquet")}
-    counts = [len(list((folder / name).rglob("*.parquet"))) for name in ("plain", EQUAL, "many")]
-    if len(equal) != 1 or counts != [FILES, FILES, MANY_FILES]:
+    expected = {"plain": FILES, **LAYOUTS, "many": MANY_FILES}
+    counts = {name: len(list((folder / name).rglob("*.parquet"))) for name in expected}
+    if len(equal) != 1 or counts != expected:
         raise RuntimeError(f"files are {counts} with {len(equal)} sizes in {EQUAL}: {folder}")
 
 
@@ -209,8 +216,9 @@ def _write_delta(spark: Any, folder: Path) -> None:
         path = _converted(spark, folder / "plain", folder / "delta" / _slug(share))
         if deleted:
             _delete_delta(spark, path, _condition(deleted), FILES)
-    path = _converted(spark, folder / EQUAL, folder / "delta" / EQUAL)
-    _delete_delta(spark, path, _condition(SHARES["5 %"]), FILES)
+    for layout, files in LAYOUTS.items():
+        path = _converted(spark, folder / layout, folder / "delta" / layout)
+        _delete_delta(spark, path, _condition(SHARES["5 %"]), files)
     _converted(spark, folder / "many", folder / "delta" / "many", partitioned=True)
     path = _converted(spark, folder / "many", folder / "delta" / "many-vectors", partitioned=True)
     # A file holds every fiftieth row of its task's ten thousand: a row of each file of every tenth task.
@@ -249,10 +257,11 @@ def _write_iceberg(spark: Any, folder: Path) -> None:
     spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {_CATALOG}.bench")
     deletes = [share for share in SHARES.values() if share]
     add_iceberg(spark, _ROWS_TABLE, folder / "plain", deletes)
-    add_iceberg(spark, _EQUAL_TABLE, folder / EQUAL, [SHARES["5 %"]])
+    for layout, files in LAYOUTS.items():
+        add_iceberg(spark, _table(layout), folder / layout, [SHARES["5 %"]], files)
 
 
-def add_iceberg(spark: Any, name: str, source: Path, deletes: list[int]) -> None:
+def add_iceberg(spark: Any, name: str, source: Path, deletes: list[int], files: int = FILES) -> None:
     properties = "'format-version' = '3', 'write.delete.mode' = 'merge-on-read'"
     spark.sql(f"CREATE TABLE {name} ({SCHEMA}) USING iceberg TBLPROPERTIES ({properties})")
     spark.sql(
@@ -262,8 +271,8 @@ def add_iceberg(spark: Any, name: str, source: Path, deletes: list[int]) -> None
     for deleted in deletes:
         spark.sql(f"DELETE FROM {name} WHERE {_condition(deleted)}")
         summary = spark.sql(f"SELECT summary FROM {name}.snapshots ORDER BY committed_at DESC").first()[0]
-        if int(summary.get("added-dvs", 0)) != FILES or int(summary["total-data-files"]) != FILES:
-            raise RuntimeError(f"DELETE did not give each of {FILES} files a vector: {name}: {summary}")
+        if int(summary.get("added-dvs", 0)) != files or int(summary["total-data-files"]) != files:
+            raise RuntimeError(f"DELETE did not give each of {files} files a vector: {name}: {summary}")
         if {"deleted-data-files", "added-data-files"} & set(summary):
             raise RuntimeError(f"DELETE rewrote files, expected vectors only: {name}: {summary}")
 
