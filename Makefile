@@ -11,6 +11,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests run side by side, one process a core; a file's tests stay together.
 WORKERS ?= 2
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+# Tests run each query once: what the JVM's second compiler would win later costs them a sixth of their time.
+test test-slow interop test-matrix: export SPARK_SUBMIT_OPTS := -XX:TieredStopAtLevel=1
 
 .PHONY: help setup demo test test-slow soak fuzz lint format interop bench test-matrix s3-server clean
 
