@@ -253,6 +253,15 @@ def test_what_tells_files_apart(spark, tmp_path, names, told_by):
     assert sorted(row["id"] for row in collected(located)) == alive(2)
 
 
+@pytest.mark.usefixtures("applied")
+@pytest.mark.parametrize("used", [["id"], ["id", "__delvec_row"], ["id", "__delvec_file"]])
+@pytest.mark.parametrize("files", [1, 2])
+def test_places_of_which_not_all_is_used(spark, tmp_path, files, used):
+    table = detect.open_table(str(numbered(tmp_path / "t", [f"{n}.parquet" for n in range(files)]).root))
+    located = scan.scan(spark, table.snapshot().plan(), table.storage, located=True)
+    assert sorted(row["id"] for row in collected(located.select(*used))) == alive(files)
+
+
 def test_files_whose_numbers_collide_are_told_apart_by_path(spark, tmp_path, applied):
     root = tmp_path / "t"
     names = ["a.parquet", *colliding_names(root), "b.parquet"]

@@ -248,7 +248,7 @@ class _GroupScan:
     def frame(self, *, located: bool) -> DataFrame:
         group = self.group
         read = self._read()
-        frame, shown = self._shown(read)
+        frame, shown = self._shown(read, located=located)
         path, row = place_columns(self.plan.schema)
         asked = [f"{shown.path} AS {path}", f"{shown.row} AS {row}"] if located else []
         if group.tells_files_apart:
@@ -300,7 +300,7 @@ class _GroupScan:
         rows = pc.sum(group.files.column("record_count")).as_py() or 0
         return self.reader.read(locations, StructType(fields), rows=rows, by_folder_names=bool(native))
 
-    def _shown(self, frame: DataFrame) -> tuple[DataFrame, _Shown]:
+    def _shown(self, frame: DataFrame, *, located: bool) -> tuple[DataFrame, _Shown]:
         """The frame, and how it shows where a row is."""
         path = f"{METADATA}.file_path"
         if self.group.hides_metadata:
@@ -311,7 +311,9 @@ class _GroupScan:
         name = f"{METADATA}.file_name"
         if len(self.group.files) == 1:  # known: Spark would make a struct of it for every row
             name = sql_text(self.group.names[0])
-        return frame, _Shown(path, name, f"concat({sql_text(self.storage.root)}, ': ', {name})")
+        # Spark fails where a path is asked for, then not used, and a position is: so errors name it.
+        told = path if located else f"concat({sql_text(self.storage.root)}, ': ', {name})"
+        return frame, _Shown(path, name, told)
 
     def _with_files(self, frame: DataFrame, shown: _Shown, apart: _Apart, *, located: bool) -> DataFrame:
         """The frame with each row's position and its file's number, and partition values where folders do not
