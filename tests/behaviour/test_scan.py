@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import sys
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from delvec.bitmap import Bitmap
 from delvec.delta.table import DeltaTable
+from delvec.spark import words
 from delvec.spark.vectors import chunk_batches
 from golden_data import GOLDEN, golden
 from lake import FLAT, PREFIX, Lake
@@ -238,6 +240,38 @@ def test_rows_beyond_what_an_integer_holds(spark, number):
     frame = spark.createDataFrame(pa.table({"n": pa.repeat(number, len(rows)), "row": rows}))
     left = frame.join(chunks, f.expr(deleted_rows("n", "row", "key", "words")), "left_anti")
     assert sorted(row["row"] for row in collected(left)) == [row for row in rows if row not in deleted]
+
+
+OWN = [0, 1, 2, 3, 2**32 - 1]  # the numbers of files; three of the slots are no file's
+ROWS_DELETED = [[5, 64, 4095], [4096], [], [8190], [0, 8191]]
+
+
+def looked_up(spark, rows):
+    """The rows, of a file's number and a position each, that words leave."""
+    found = words.gathered([Bitmap.from_iterable(positions) for positions in ROWS_DELETED], np.array(OWN))
+    assert len(found.slots) > len(OWN)
+    frame = spark.createDataFrame(rows, "number bigint, row bigint")
+    live = words.is_live(
+        spark, found, number="number", row="row", lost="raise_error(concat('lost: ', number))"
+    )
+    return [tuple(row) for row in frame.where(live).collect()]
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_rows_looked_up_in_words(spark, conf, ansi):
+    conf("spark.sql.ansi.enabled", ansi)
+    positions = [0, 4, 5, 6, 63, 64, 65, 4095, 4096, 4097, 8190, 8191, 8192, 2**31, 2**38, 2**43]
+    rows = [(number, row) for number in OWN for row in positions]
+    gone = {(number, row) for number, some in zip(OWN, ROWS_DELETED, strict=True) for row in some}
+    assert looked_up(spark, rows) == [place for place in rows if place not in gone]
+
+
+@pytest.mark.parametrize("row", [(4, 7), (0, None)])
+def test_a_row_of_an_unknown_file_or_position_is_an_error(spark, row):
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(PySparkException, match=f"lost: {row[0]}"):
+        looked_up(spark, [(1, 3), row])
 
 
 # Files
