@@ -70,8 +70,11 @@ def gathered(vectors: Sequence[Bitmap], numbers: Rows) -> Words | None:
         held[: count // 64] = np.packbits(vector.to_mask(count), bitorder="little").view(np.int64)
     if _is_sparse(size, int(np.count_nonzero(words[:, :-1].reshape(-1, WORDS).any(axis=1)))):
         return None
-    found = _slots(numbers)
-    return None if found is None else Words(words.reshape(-1), each, _places(found[0], each), found[1])
+    found = _slots(numbers, each)
+    if found is None:
+        return None
+    slots, shift = found
+    return Words(words.reshape(-1), each, slots, shift)
 
 
 def _is_sparse(size: int, chunks: int) -> bool:
@@ -79,20 +82,16 @@ def _is_sparse(size: int, chunks: int) -> bool:
     return size > max(SMALL_BYTES, _SPARSE * chunks * CHUNK_BYTES)
 
 
-def _slots(numbers: Rows) -> tuple[Rows, int] | None:
-    """For each slot the file that is in it, -1 where none is; and the first of the bits that are the slot."""
+def _slots(numbers: Rows, each: int) -> tuple[Rows, int] | None:
+    """The slots of files with so many words each, and the first of the bits that are the slot."""
     for bits in range((len(numbers) - 1).bit_length(), _MOST_SLOT_BITS + 1):
         for shift in range(_NUMBER_BITS - bits + 1):
             slots = (numbers >> shift) & ((1 << bits) - 1)
             if len(np.unique(slots)) == len(numbers):
-                files = np.full(1 << bits, -1)
-                files[slots] = np.arange(len(numbers))
-                return files, shift
+                places = np.full(1 << bits, _NO_FILE)
+                places[slots] = np.arange(len(numbers)) * each
+                return places, shift
     return None
-
-
-def _places(files: Rows, each: int) -> Rows:
-    return np.where(files < 0, _NO_FILE, files * each)
 
 
 def is_live(spark: SparkSession, words: Words, *, number: str, row: str, lost: str) -> Column:
