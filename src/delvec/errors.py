@@ -7,8 +7,8 @@
     │   └── ObjectNotFoundError    nothing is stored at the path
     ├── UnsupportedFeatureError    a table or a store that asks for what delvec does not do
     ├── CommitConflictError        another writer won, and the change cannot be put on top
-    ├── TableNotFoundError         no table at the location, or no such version of it
-    └── InvalidOperationError      a bad request; names the column, option or clause
+    ├── TableNotFoundError         no table at the location
+    └── InvalidOperationError      a bad request; names the column, option, version or clause
 
 A message says what, where, found and expected, in that order:
 ``vector CRC is 0x1a2b3c4d, expected 0x99887766: orders/deletion_vector_….bin at 1``.
@@ -69,11 +69,11 @@ class CommitConflictError(DelvecError):
 
 
 class TableNotFoundError(DelvecError):
-    """No table at the location, or no such version of it."""
+    """No table at the location."""
 
 
 class InvalidOperationError(DelvecError):
-    """A bad request: the message names the column, option or clause."""
+    """A bad request: the message names the column, option, version or clause."""
 
 
 def _place(path: str | None, offset: int | None) -> str:

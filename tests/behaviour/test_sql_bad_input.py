@@ -223,7 +223,7 @@ def test_parameters_that_do_not_fit(run, table, text, args, problem):
          InvalidOperationError, "p is given twice"),
         ("INSERT INTO bad_t REPLACE WHERE p = 1 VALUES (9, 'x', 2, 0, NULL)",
          InvalidOperationError, "a new row is outside of the condition"),
-        ("SELECT * FROM bad_t VERSION AS OF 99", TableNotFoundError, "version 99 does not exist"),
+        ("SELECT * FROM bad_t VERSION AS OF 99", InvalidOperationError, "version 99 does not exist"),
         ("SELECT * FROM bad_t TIMESTAMP AS OF 'never'",
          InvalidOperationError, "timestamp 'never' is not usable"),
         ("SELECT * FROM bad_t TIMESTAMP AS OF NULL", InvalidOperationError, "is null, expected a time"),

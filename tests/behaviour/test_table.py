@@ -79,7 +79,7 @@ def test_versions_and_times(spark, lake):
     assert ids(table.to_df(timestamp="2023-11-14T22:13:30Z")) == whole
     with pytest.raises(InvalidOperationError, match="both version 0 and timestamp"):
         table.to_df(version=0, timestamp="2023-11-14T22:13:30Z")
-    with pytest.raises(TableNotFoundError, match="9"):
+    with pytest.raises(InvalidOperationError, match="version 9 does not exist, expected 0 to "):
         table.to_df(version=9)
 
 

@@ -7,7 +7,7 @@ import shutil
 import pyarrow as pa
 import pytest
 
-from delvec.errors import DelvecError, TableNotFoundError
+from delvec.errors import DelvecError, InvalidOperationError
 from lake import Lake
 from scanning import opened, same
 
@@ -112,7 +112,7 @@ def test_another_table_of_other_columns(spark, tmp_path):
 def test_a_version_that_the_new_table_lacks(spark, tmp_path):
     table = opened(spark, written(tmp_path / "t"))
     replaced(tmp_path / "t", versions=1)
-    with pytest.raises(TableNotFoundError, match="1"):
+    with pytest.raises(InvalidOperationError, match="1"):
         table.to_df(version=1)
 
 
@@ -148,5 +148,5 @@ def test_a_loaded_relation_of_the_same_columns(spark, tmp_path):
     same(frames[0], new.live)
     replaced(tmp_path / "t", versions=1)
     message = error_of(frames[1].collect)
-    assert "TableNotFoundError" in message
+    assert "InvalidOperationError" in message
     assert str(lake.root) in message

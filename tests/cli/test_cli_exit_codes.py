@@ -40,13 +40,13 @@ def test_no_such_table_in_json(delvec, tmp_path, command):
 
 def test_version_out_of_range(delvec, orders):
     run = delvec("show", orders, "--version", 3)
-    assert run.code == 3
+    assert run.code == 2
     assert run.err == f"error: version 3 does not exist, expected 0 to 2: {orders}\n"
 
 
 def test_timestamp_out_of_range(delvec, orders):
     run = delvec("files", orders, "--timestamp", "2024-12-31")
-    assert run.code == 3
+    assert run.code == 2
     assert "before the first commit" in run.err
 
 

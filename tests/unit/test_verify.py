@@ -11,7 +11,7 @@ import pytest
 from delvec import detect, verify
 from delvec.bitmap import Bitmap
 from delvec.blob import encode_bare
-from delvec.errors import StorageError, TableNotFoundError
+from delvec.errors import InvalidOperationError, StorageError
 from delvec.z85 import encode
 
 FILE = "region=us/part-00002.parquet"
@@ -214,7 +214,7 @@ def test_a_broken_descriptor_is_a_finding(orders):
 
 
 def test_no_such_version_is_raised(orders):
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(InvalidOperationError, match="version 7 does not exist"):
         check(orders, version=7)
 
 

@@ -3,7 +3,7 @@
     0   fine                                4   a file that breaks its format
     1   verify found errors                 5   something delvec does not do
     2   a bad command line or condition     6   the store failed
-    3   no such table, version or file      7   anything else
+    3   no such table or file               7   anything else
     8   another writer came first
 
 The modules of the commands import what is heavy only when they run: `delvec --help` is to be quick.
@@ -65,7 +65,7 @@ _UsageError: type[Exception] = typer.BadParameter.__bases__[0].__bases__[0]
 app = typer.Typer(
     add_completion=False,
     help="Look into lakehouse tables and their deletion vectors, without Spark; and change rows, with it.",
-    epilog="Exit codes: 0 fine, 1 verify found errors, 2 bad command line, 3 no such table, version or file, "
+    epilog="Exit codes: 0 fine, 1 verify found errors, 2 bad command line, 3 no such table or file, "
     "4 bad file, 5 unsupported, 6 storage failed, 7 anything else, 8 another writer came first.",
 )
 

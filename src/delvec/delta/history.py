@@ -19,7 +19,7 @@ from delvec import location
 from delvec.delta.commit_file import parse_commit_info
 from delvec.delta.log import Listing
 from delvec.delta.properties import ENABLE_TIMESTAMPS, TIMESTAMPS_SINCE_VERSION
-from delvec.errors import FormatError, TableNotFoundError
+from delvec.errors import FormatError, InvalidOperationError
 from delvec.storage import Storage, in_parallel
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -85,9 +85,9 @@ class CommitTimes:
             raise self._out_of_range(timestamp, "after the last")
         return self.versions[position - 1]
 
-    def _out_of_range(self, timestamp: dt.datetime, where: str) -> TableNotFoundError:
+    def _out_of_range(self, timestamp: dt.datetime, where: str) -> InvalidOperationError:
         first, last = (as_datetime(self.millis(v)).isoformat() for v in (self.versions[0], self.versions[-1]))
-        return TableNotFoundError(
+        return InvalidOperationError(
             f"timestamp {timestamp.isoformat()} is {where} commit, expected {first} "
             f"(version {self.versions[0]}) to {last} (version {self.versions[-1]}): {self._storage.root}"
         )

@@ -20,7 +20,7 @@ from typing import Any
 
 import orjson
 
-from delvec.errors import FormatError, ObjectNotFoundError, TableNotFoundError
+from delvec.errors import FormatError, InvalidOperationError, ObjectNotFoundError, TableNotFoundError
 from delvec.storage import Entry, Storage
 
 LOG = "_delta_log"
@@ -137,12 +137,12 @@ def _verify_is_table(listing: Listing) -> None:
 
 def _verify_version_in_range(listing: Listing, version: int) -> None:
     if version > listing.latest or version < 0:
-        raise TableNotFoundError(
+        raise InvalidOperationError(
             f"version {version} does not exist, expected {max(listing.earliest, 0)} to {listing.latest}: "
             f"{listing.location}"
         )
     if listing.whole and version < listing.earliest and 0 not in listing.commits:
-        raise TableNotFoundError(
+        raise InvalidOperationError(
             f"version {version} can no longer be read, expected {listing.earliest} to {listing.latest} "
             f"(older commits were cleaned up): {listing.location}"
         )
