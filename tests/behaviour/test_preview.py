@@ -13,7 +13,7 @@ from pyspark.sql import functions
 
 from delvec.errors import FormatError, InvalidOperationError
 from delvec.spark import preview, removal
-from delvec.spark.preview import FATES, LARGER_VECTOR, LEAVES, VECTOR, WRITTEN_AGAIN
+from delvec.spark.preview import GROWN_VECTOR, NEW_VECTOR, OUTCOMES, REMOVED, REWRITTEN
 from delvec.spark.progress import told_to
 from delvec.table import Table
 from lake import Lake
@@ -86,12 +86,12 @@ def run(table, verb, where):
     return table.delete(where) if verb == "delete" else table.update({"v": "v + 100"}, where)
 
 
-def fates(found):
-    """What the preview says: for each file the fate, and the rows deleted afterwards."""
+def outcomes(found):
+    """What the preview says: for each file the outcome, and the rows deleted afterwards."""
     return {
         Path(file["location"]).name: (
-            file["fate"],
-            file["deleted"] + file["matching"] if "vector" in file["fate"] else None,
+            file["outcome"],
+            file["deleted"] + file["matching"] if "vector" in file["outcome"] else None,
         )
         for file in found.files.to_pylist()
     }
@@ -109,11 +109,11 @@ def done(table, left):
         path = unquote(action["remove"]["path"])
         name = Path(path).name
         if path in adds:
-            fate = LARGER_VECTOR if "deletionVector" in action["remove"] else VECTOR
-            told[name] = (fate, adds[path]["deletionVector"]["cardinality"])
+            outcome = GROWN_VECTOR if "deletionVector" in action["remove"] else NEW_VECTOR
+            told[name] = (outcome, adds[path]["deletionVector"]["cardinality"])
         else:
             partition = int(action["remove"]["partitionValues"]["p"])
-            told[name] = (WRITTEN_AGAIN if left.get(partition) else LEAVES, None)
+            told[name] = (REWRITTEN if left.get(partition) else REMOVED, None)
     return told
 
 
@@ -140,9 +140,9 @@ def test_what_is_said_is_done(copied, verb, kind, condition):
     result = run(table, verb, where)
     assert found.matching == result.metrics["numDeletedRows" if verb == "delete" else "numUpdatedRows"]
     assert found.copied == result.metrics.get("numCopiedRows", 0)
-    assert sum(map(found.count, FATES)) == len(found.files)
+    assert sum(map(found.count, OUTCOMES)) == len(found.files)
     if len(found.files):
-        assert fates(found) == done(table, left)
+        assert outcomes(found) == done(table, left)
     else:
         assert result.version == version
 
@@ -154,7 +154,7 @@ def test_files_that_metadata_decides_are_not_read(copied):
     for verb in ("delete", "update"):
         found = previewed_unread(table, verb, "p >= 1")
         assert (found.read, found.skipped, found.matching) == (0, 1, 27)
-        assert found.count(LEAVES) == 3
+        assert found.count(REMOVED) == 3
         assert previewed_unread(table, verb, None).matching == 37
 
 
@@ -192,8 +192,8 @@ def test_files_whose_rows_are_not_recorded(spark, tmp_path, verb, where):
     assert (found.matching is None) == by_metadata
     if not by_metadata:
         assert found.matching == result.metrics[f"num{verb.title()}dRows"]
-    told = {Path(file["location"]).name: file["fate"] for file in found.files.to_pylist()}
-    assert told == {name: fate for name, (fate, _) in done(table, {}).items()}
+    told = {Path(file["location"]).name: file["outcome"] for file in found.files.to_pylist()}
+    assert told == {name: outcome for name, (outcome, _) in done(table, {}).items()}
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_whether_changes_become_files(spark, tmp_path, verb, more, told):
 
 def test_a_condition_may_be_a_column(copied):
     found = previewed(copied(), "delete", functions.col("id") == 5)
-    assert (found.matching, found.count(VECTOR)) == (1, 1)
+    assert (found.matching, found.count(NEW_VECTOR)) == (1, 1)
     assert "id" in found.where
 
 

@@ -164,7 +164,7 @@ def test_dry_run(delvec, orders, in_spark):
         "copied_rows": 0,
         "change_files": False,
         "total": 2,
-        "fates": {"leaves": 1, "vector": 0, "larger-vector": 1, "written-again": 0},
+        "outcomes": {"removed": 1, "new-vector": 0, "grown-vector": 1, "rewritten": 0},
         "read": 1,
         "skipped": 2,
     }
@@ -174,10 +174,10 @@ def test_dry_run(delvec, orders, in_spark):
         "rows": 10,
         "deleted": 3,
         "matching": 2,
-        "left": 5,
-        "fate": "larger-vector",
+        "remaining": 5,
+        "outcome": "grown-vector",
     }
-    assert listed["region=eu/part-00000.parquet"]["fate"] == "leaves"
+    assert listed["region=eu/part-00000.parquet"]["outcome"] == "removed"
     assert (version(orders), rows(orders), sorted(orders.rglob("*"))) == (2, before, files)
 
 
@@ -185,24 +185,24 @@ def test_dry_run(delvec, orders, in_spark):
 def test_dry_run_for_people(delvec, orders, in_spark):
     run = delvec("update", orders, "--set", "amount = 0", "--where", "id IN (36, 38, 5)", "--dry-run")
     assert run.code == 0
-    assert re.search(r"part-00003.parquet +10 +3 +2 +5 +gets a larger vector\n", run.out)
-    assert "UPDATE would touch 3 rows in 2 files of version 2\n" in run.out
-    assert "files: 0 leave, 0 get a vector, 2 a larger one, 0 are written again (0 rows copied)\n" in run.out
+    assert re.search(r"part-00003.parquet +10 +3 +2 +5 +vector grown\n", run.out)
+    assert "UPDATE would change 3 rows in 2 files of version 2\n" in run.out
+    assert "files: 0 removed, 0 new vectors, 2 vectors grown, 0 rewritten (0 rows copied)\n" in run.out
     limited = delvec("update", orders, "--set", "amount = 0", "--all", "--dry-run", "--limit", 1)
     assert "3 more not shown (--limit)" in limited.out
-    assert "to find out, 0 files read, 0 files skipped" in limited.out
+    assert "read 0 files for this preview, skipped 0" in limited.out
     nothing = delvec("delete", orders, "--where", "id > 1000", "--dry-run")
     expected = (
-        "DELETE would touch 0 rows in 0 files of version 2\nto find out, 0 files read, 4 files skipped\n"
+        "DELETE would change 0 rows in 0 files of version 2\nread 0 files for this preview, skipped 4\n"
     )
     assert nothing.out == expected
     assert version(orders) == 2
 
 
-def test_fates_have_words():
-    from delvec.spark.preview import FATES
+def test_outcomes_have_words():
+    from delvec.spark.preview import OUTCOMES
 
-    assert tuple(change._FATES) == FATES
+    assert tuple(change._OUTCOMES) == OUTCOMES
 
 
 @pytest.mark.spark
@@ -211,7 +211,7 @@ def test_who_agrees(delvec, orders, in_spark, at_terminal, answer):
     at_terminal(answer)
     run = delvec("delete", orders, "--where", "id = 36")
     assert run.code == 0
-    assert "DELETE would touch 1 row in 1 file of version 2" in run.err
+    assert "DELETE would change 1 row in 1 file of version 2" in run.err
     assert "Do it? [y/N]" in run.err
     assert "would" not in run.out
     assert version(orders) == 3
@@ -542,7 +542,7 @@ def test_sql_that_changes(delvec, orders, in_spark, tmp_path):
     assert done["rows"] == [[count]]
     assert rows(orders) == {i: row for i, row in before.items() if row["customer"] != "gus"}
     dry = delvec("sql", f"UPDATE {ours(orders)} SET amount = 1 WHERE id = 36", "--dry-run")
-    assert "UPDATE would touch 1 row in 1 file of version 3" in dry.out
+    assert "UPDATE would change 1 row in 1 file of version 3" in dry.out
     defined = delvec("sql", f"ALTER TABLE {ours(orders)} SET TBLPROPERTIES ('a' = 'b')", "--yes")
     assert (defined.code, defined.out) == (0, "done\n")
 
@@ -552,7 +552,7 @@ def test_sql_asks_before_it_changes(delvec, orders, in_spark, at_terminal):
     at_terminal("n\n")
     run = delvec("sql", f"DELETE FROM {ours(orders)} WHERE id = 36")
     assert run.code == 2
-    assert "DELETE would touch 1 row in 1 file of version 2" in run.err
+    assert "DELETE would change 1 row in 1 file of version 2" in run.err
     at_terminal("n\n")
     run = delvec("sql", f"INSERT INTO {ours(orders)} SELECT * FROM {ours(orders)}")
     assert run.code == 2
@@ -639,7 +639,7 @@ def test_in_a_terminal(orders):
     assert code == 0, seen
     gone = {i for i, row in before.items() if row["customer"] > "c" and len(row["customer"]) > 2}
     assert rows(orders) == {i: row for i, row in before.items() if i not in gone}
-    assert f"DELETE would touch {len(gone)} rows" in seen
+    assert f"DELETE would change {len(gone)} rows" in seen
     assert "Spark" in seen
     assert "WARN" not in seen
     assert re.search(rf"^numDeletedRows +{len(gone)}$", out, re.MULTILINE)

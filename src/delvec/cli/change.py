@@ -43,11 +43,11 @@ Level = Annotated[
     ),
 ]
 
-_FATES = {
-    "leaves": "leaves",
-    "vector": "gets a vector",
-    "larger-vector": "gets a larger vector",
-    "written-again": "is written again",
+_OUTCOMES = {
+    "removed": "file removed",
+    "new-vector": "new vector",
+    "grown-vector": "vector grown",
+    "rewritten": "file rewritten",
 }
 
 
@@ -162,7 +162,7 @@ class Planned:
             "copied_rows": preview.copied,
             "change_files": preview.change_files,
             "total": len(preview.files),
-            "fates": {fate: preview.count(fate) for fate in _FATES},
+            "outcomes": {outcome: preview.count(outcome) for outcome in _OUTCOMES},
             "read": preview.read,
             "skipped": preview.skipped,
             "files": self._files(),
@@ -171,11 +171,11 @@ class Planned:
     def render(self) -> Iterable[RenderableType]:
         files = self._files()
         if files:
-            headings = ("file", "rows", "deleted", "matching", "left", "what becomes of it")
+            headings = ("file", "rows", "deleted", "matching", "remaining", "outcome")
             shown = table(*headings, numbers=headings[1:5], fold=("file",))
             for file in files:
                 counts = (number(file[name]) for name in headings[1:5])
-                shown.add_row(cell(file["path"]), *counts, _FATES[file["fate"]])
+                shown.add_row(cell(file["path"]), *counts, _OUTCOMES[file["outcome"]])
             yield shown
         if len(files) < len(self.preview.files):
             yield f"{len(self.preview.files) - len(files):,} more not shown (--limit)"
@@ -183,20 +183,19 @@ class Planned:
 
     def _summary(self) -> Iterator[str]:
         preview, count = self.preview, self.preview.count
-        rows = "? rows" if preview.matching is None else counted(preview.matching, "row")
         yield (
-            f"{preview.operation} would touch {rows} in {counted(len(preview.files), 'file')} "
-            f"of version {preview.version}"
+            f"{preview.operation} would change {_rows(preview.matching)} "
+            f"in {counted(len(preview.files), 'file')} of version {preview.version}"
         )
         if preview.files:
             yield (
-                f"files: {count('leaves'):,} leave, {count('vector'):,} get a vector, "
-                f"{count('larger-vector'):,} a larger one, {count('written-again'):,} are written again "
-                f"({number(preview.copied)} rows copied)"
+                f"files: {count('removed'):,} removed, {counted(count('new-vector'), 'new vector')}, "
+                f"{counted(count('grown-vector'), 'vector')} grown, {count('rewritten'):,} rewritten "
+                f"({_rows(preview.copied)} copied)"
             )
         if preview.change_files:
-            yield "the changes would be written as files of their own, too"
-        yield f"to find out, {counted(preview.read, 'file')} read, {counted(preview.skipped, 'file')} skipped"
+            yield "change data files would be written as well"
+        yield f"read {counted(preview.read, 'file')} for this preview, skipped {preview.skipped:,}"
 
     def _files(self) -> list[Mapping[str, Any]]:
         from delvec import location
@@ -205,16 +204,21 @@ class Planned:
         return [
             {"path": location.relative(self.preview.location, file["location"]) or file["location"]}
             | file
-            | {"left": _left(file)}
+            | {"remaining": _remaining(file)}
             for file in files.slice(0, first(len(files), self.limit)).to_pylist()
         ]
 
 
-def _left(file: Mapping[str, Any]) -> int | None:
+def _rows(count: int | None) -> str:
+    """A count of rows; a question mark where the metadata does not record it."""
+    return "? rows" if count is None else counted(count, "row")
+
+
+def _remaining(file: Mapping[str, Any]) -> int | None:
     if file["rows"] is None or file["matching"] is None:
-        return 0 if file["fate"] == "leaves" else None
-    left: int = file["rows"] - file["deleted"] - file["matching"]
-    return left
+        return 0 if file["outcome"] == "removed" else None
+    remaining: int = file["rows"] - file["deleted"] - file["matching"]
+    return remaining
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,11 +33,11 @@ from delvec.storage import Storage, in_parallel
 
 _NONE = np.array([], np.int64)
 
-LEAVES = "leaves"
-VECTOR = "vector"
-LARGER_VECTOR = "larger-vector"
-WRITTEN_AGAIN = "written-again"
-FATES = (LEAVES, VECTOR, LARGER_VECTOR, WRITTEN_AGAIN)
+REMOVED = "removed"
+NEW_VECTOR = "new-vector"
+GROWN_VECTOR = "grown-vector"
+REWRITTEN = "rewritten"
+OUTCOMES = (REMOVED, NEW_VECTOR, GROWN_VECTOR, REWRITTEN)
 
 TOUCHED_SCHEMA = pa.schema(
     [
@@ -46,7 +46,7 @@ TOUCHED_SCHEMA = pa.schema(
         pa.field("rows", pa.int64()),
         pa.field("deleted", pa.int64(), nullable=False),
         pa.field("matching", pa.int64()),
-        pa.field("fate", pa.string(), nullable=False),
+        pa.field("outcome", pa.string(), nullable=False),
     ]
 )
 """Columns of ``Preview.files``.
@@ -54,8 +54,9 @@ TOUCHED_SCHEMA = pa.schema(
 rows       physical rows, deleted ones included; null where not recorded, and the file was not read
 deleted    of them, rows that are deleted already
 matching   live rows that the operation would delete, or move; null where metadata decides and does not tell
-fate       ``leaves``: removed whole; ``vector`` and ``larger-vector``: its first vector, or another in the
-           place of its old one; ``written-again``: removed, and its remaining rows written to a new file
+outcome    ``removed``: no row remains, so the file is removed from the table; ``new-vector``: the file gets
+           its first vector; ``grown-vector``: a larger vector replaces the file's vector; ``rewritten``: the
+           file is removed, and its remaining rows are written to a new file
 """
 
 
@@ -85,12 +86,12 @@ class Preview:
     @property
     def copied(self) -> int | None:
         """The rows that stay, and would be written again."""
-        again = self.files.filter(pc.equal(self.files.column("fate"), WRITTEN_AGAIN))
+        again = self.files.filter(pc.equal(self.files.column("outcome"), REWRITTEN))
         gone = pc.add(again.column("deleted"), again.column("matching"))
         return _sum_known(pc.subtract(again.column("rows"), gone))
 
-    def count(self, fate: str) -> int:
-        return int(pc.sum(pc.equal(self.files.column("fate"), fate)).as_py() or 0)
+    def count(self, outcome: str) -> int:
+        return int(pc.sum(pc.equal(self.files.column("outcome"), outcome)).as_py() or 0)
 
 
 def preview_delete(
@@ -102,12 +103,12 @@ def preview_delete(
     plan = _planned(target, where)
     whole, rest = (plan, plan.at(_NONE)) if where is None else split_by_match(plan)
     touched, matching = _found(target, rest, where)
-    counts, fates = whole.files.column("record_count"), np.full(len(whole.files), LEAVES)
-    leaving = _files(whole, counts, _live(whole), fates)
+    counts, outcomes = whole.files.column("record_count"), np.full(len(whole.files), REMOVED)
+    leaving = _files(whole, counts, _live(whole), outcomes)
     files = pa.concat_tables([leaving, _decided(target, touched, matching)])
     found = _preview(target, DELETE, where, plan, files, read=len(rest.files))
     # Without copied rows the data files tell the changes.
-    return found if found.count(WRITTEN_AGAIN) else replace(found, change_files=False)
+    return found if found.count(REWRITTEN) else replace(found, change_files=False)
 
 
 def preview_update(
@@ -185,8 +186,8 @@ def _decided(target: Target, plan: ScanPlan, matching: pa.ChunkedArray) -> pa.Ta
     emptied, again = decide(target.rules, plan, gone)
     emptied |= pc.equal(gone, rows).to_numpy()  # where only the file itself tells, the commit finds it out
     vectored = pc.is_valid(plan.files.column("vector")).to_numpy()
-    fates = np.select([emptied, again, vectored], [LEAVES, WRITTEN_AGAIN, LARGER_VECTOR], VECTOR)
-    return _files(plan, rows, matching, fates)
+    outcomes = np.select([emptied, again, vectored], [REMOVED, REWRITTEN, GROWN_VECTOR], NEW_VECTOR)
+    return _files(plan, rows, matching, outcomes)
 
 
 def _counted(storage: Storage, plan: ScanPlan) -> pa.ChunkedArray:
@@ -203,11 +204,11 @@ def _counted(storage: Storage, plan: ScanPlan) -> pa.ChunkedArray:
 
 
 def _files(
-    plan: ScanPlan, rows: pa.ChunkedArray, matching: pa.ChunkedArray, fates: NDArray[np.str_]
+    plan: ScanPlan, rows: pa.ChunkedArray, matching: pa.ChunkedArray, outcomes: NDArray[np.str_]
 ) -> pa.Table:
     """The plan's files as ``TOUCHED_SCHEMA`` has them."""
     places, sizes = (plan.files.column(name) for name in ("location", "size"))
-    told = pa.array(fates.tolist(), pa.string())
+    told = pa.array(outcomes.tolist(), pa.string())
     return pa.table([places, sizes, rows, _deleted(plan), matching, told], schema=TOUCHED_SCHEMA)
 
 
