@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec import location
+from delvec.deletes.applied import verify_applied
 from delvec.deletes.examine import Examined, examine_vectors
 from delvec.errors import FormatError, ObjectNotFoundError
 from delvec.formats import Table
@@ -93,7 +94,8 @@ def verify_table(
 
 
 def verify_plan(plan: ScanPlan, storage: Storage, *, progress: Progress | None = None) -> Report:
-    """Check every file and vector of a plan."""
+    """Check every file and vector of a plan. One with a delete that delvec does not apply is refused."""
+    verify_applied(plan)
     tell = progress or _tell_nobody
     checks = (
         _check_not_twice(plan),

@@ -30,8 +30,8 @@ from delvec.conflicts.loop import TRIES
 from delvec.deletes.loader import load_vectors
 from delvec.delta.snapshot import Snapshot
 from delvec.delta.table import DeltaTable
-from delvec.errors import CommitConflictError, FormatError, StorageError
-from delvec.plan import Base
+from delvec.errors import CommitConflictError, FormatError, StorageError, UnsupportedFeatureError
+from delvec.plan import Base, ScanPlan
 from delvec.row_delta import Lost, MetadataChange, Read, RowDelta, Txn, Unknown, Verb, Won
 from delvec.storage import Storage
 
@@ -98,6 +98,24 @@ def test_deletes_on_one_file_are_united() -> None:
     (removed,) = bodies(table.storage, 3, "remove")
     (before,) = bodies(table.storage, 2, "add")
     assert removed["deletionVector"] == before["deletionVector"], "a remove carries the winner's vector"
+
+
+def test_a_winner_with_deletes_that_are_not_applied_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of((0, 10))
+    old = table.snapshot()
+    mine = delete_delta(old, {0: [4]})
+    committed(table.commit(old, delete_delta(old, {0: [3]})))
+    planned = Snapshot.plan
+
+    def plan(self: Snapshot, *given: Any, **named: Any) -> ScanPlan:
+        found = planned(self, *given, **named)
+        group = pa.array([0] * len(found.files), pa.int32())
+        at = found.files.schema.get_field_index("delete_group")
+        return replace(found, files=found.files.set_column(at, "delete_group", group), delete_groups=((0,),))
+
+    monkeypatch.setattr(Snapshot, "plan", plan)
+    with pytest.raises(UnsupportedFeatureError, match="a group of deletes of the kind 'position-vector'"):
+        settled(table, old, mine)
 
 
 def won(table: DeltaTable, since: int = 1) -> Won:

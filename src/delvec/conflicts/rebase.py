@@ -23,6 +23,7 @@ from delvec import blob
 from delvec.bitmap import Bitmap
 from delvec.chunked import Rows
 from delvec.conflicts.rules import RULES, Rule
+from delvec.deletes.applied import verify_applied
 from delvec.deletes.loader import load_vectors
 from delvec.formats import Snapshot
 from delvec.plan import DELETES_SCHEMA, DELETION_VECTOR, POSITION_VECTOR, Base, ScanPlan
@@ -158,6 +159,7 @@ class _Window:
         ids = _file_ids(delta)
         names = self.base.names(ids)
         now = self.newest.plan(among=names)
+        verify_applied(now)
         hit = self._hit(names, now)
         meetings = [self._united(file) for file in hit]
         fewer = sum(count for count, _ in meetings)

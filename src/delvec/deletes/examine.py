@@ -15,12 +15,11 @@ import pyarrow as pa
 
 from delvec import blob
 from delvec.bitmap import Bitmap
+from delvec.deletes.applied import VECTOR_COLUMNS, verify_vectors
 from delvec.errors import CorruptVectorError, FormatError, ObjectNotFoundError, StorageError
-from delvec.plan import POSITION_VECTOR
 from delvec.storage import Storage
 
 _READERS = 8
-_COLUMNS = ["kind", "location", "inline", "offset", "length", "cardinality", "referenced_file"]
 
 Delete = dict[str, Any]
 
@@ -43,12 +42,13 @@ class Examined:
 
 
 def examine_vectors(storage: Storage, deletes: pa.Table) -> Iterator[Examined]:
-    """Each position vector of ``deletes``, those of one file after each other, as they are read.
+    """Each vector of ``deletes``, those of one file after each other, as they are read.
 
     A StorageError other than of an absent file or range is raised: it says nothing of the vector.
     """
-    rows = [delete | {"row": row} for row, delete in enumerate(deletes.select(_COLUMNS).to_pylist())]
-    vectors = [delete for delete in rows if delete["kind"] == POSITION_VECTOR]
+    verify_vectors(deletes)
+    listed = deletes.select(VECTOR_COLUMNS).to_pylist()
+    vectors = [delete | {"row": row} for row, delete in enumerate(listed)]
     vectors.sort(key=lambda delete: delete["location"] or "")
     files = [list(together) for _, together in groupby(vectors, key=lambda delete: delete["location"])]
     pool = ThreadPoolExecutor(_READERS)

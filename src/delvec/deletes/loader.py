@@ -16,7 +16,7 @@ from delvec.storage import Storage
 
 
 def load_vectors(storage: Storage, deletes: pa.Table, rows: Sequence[int] | None = None) -> dict[int, Bitmap]:
-    """The vectors at ``rows`` of ``deletes`` (all position vectors by default), by row.
+    """The vectors at ``rows`` of ``deletes`` (all by default), by row.
 
     The first one that cannot be trusted is raised: a file whose vector is not known has no known rows.
     """

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from delvec.deletes.applied import VECTOR_COLUMNS
 from delvec.deletes.examine import examine_vectors
 from delvec.errors import UnsupportedFeatureError
 from delvec.spark.vectors import VectorFiles, chunk_batches
@@ -25,17 +26,7 @@ def load_chunks(spark: SparkSession, storage: Storage, vectors: VectorFiles) -> 
     check_executors(spark, "vectors are too large for the driver, and the executors cannot load them")
     root, options = storage.root, dict(storage.options)
     table = vectors.deletes.append_column("first_key", pa.array(vectors.first_keys))
-    columns = [
-        "first_key",
-        "kind",
-        "location",
-        "inline",
-        "offset",
-        "length",
-        "cardinality",
-        "referenced_file",
-    ]
-    frame = spark.createDataFrame(table.select(columns))
+    frame = spark.createDataFrame(table.select(["first_key", *VECTOR_COLUMNS]))
     tasks = max(1, len(table) // _VECTORS_PER_TASK)
 
     def expand(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame
 
 from delvec import blob
 from delvec.bitmap import Bitmap
+from delvec.deletes.applied import verify_applied
 from delvec.deletes.loader import load_vectors
 from delvec.errors import FormatError
 from delvec.plan import DELETES_SCHEMA, DELETION_VECTOR, POSITION_VECTOR, ScanPlan
@@ -92,6 +93,7 @@ def _paths_by_number(frame: DataFrame, plan: ScanPlan) -> dict[int, str] | None:
 
 def remove_rows(target: Target, plan: ScanPlan, found: FoundRows) -> Removal:
     """The removal of the rows ``found`` in files of ``plan``."""
+    verify_applied(plan)
     if not found.count:
         return Removal(pa.array([], pa.int64()), VECTORS_SCHEMA.empty_table())
     touched, vectors = (

@@ -28,6 +28,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentat
 from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField, StructType
 
 from delvec.chunked import Mask
+from delvec.deletes.applied import verify_applied
 from delvec.deletes.loader import load_vectors
 from delvec.plan import ReadSchema, ScanPlan
 from delvec.schema import Field, Primitive, Schema
@@ -67,6 +68,7 @@ def scan(spark: SparkSession, plan: ScanPlan, storage: Storage, *, located: bool
 
     ``located``: two columns follow that say where each row is, named by ``place_columns``.
     """
+    verify_applied(plan)
     found: DataFrame | None = None
     reader = FileReader(spark, storage)
     for group in _groups(plan, storage):

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentat
 
 from delvec import blob
 from delvec.bitmap import Bitmap
+from delvec.deletes.applied import VECTOR_COLUMNS
 from delvec.deletes.loader import load_vectors
 from delvec.errors import FormatError
 from delvec.plan import ScanPlan
@@ -29,7 +30,6 @@ from delvec.storage import Storage, open_storage
 _TASK_BYTES = 32 << 20
 _FILE, _BUCKET = "file_id", "bucket"
 _BITS = ("path", "chunk", "bits", "count", "flagged")
-_OLD = ["kind", "location", "inline", "offset", "length", "cardinality", "referenced_file"]
 _STORED = pa.schema(
     [
         (name, pa.string() if name == "location" else pa.int64())
@@ -70,8 +70,8 @@ def store_vectors(bits: DataFrame, plan: ScanPlan, storage: Storage, store: Stor
 
 def _files(plan: ScanPlan) -> pa.Table:
     files = plan.files
-    old = plan.deletes.take(files.column("vector")).select(_OLD)
-    columns = {f"old_{name}": old.column(name) for name in _OLD}
+    old = plan.deletes.take(files.column("vector")).select(VECTOR_COLUMNS)
+    columns = {f"old_{name}": old.column(name) for name in VECTOR_COLUMNS}
     places = pa.array([file_path(place) for place in files.column("location").to_pylist()], pa.string())
     return pa.table(
         {"path": places, _FILE: files.column(_FILE), "records": files.column("record_count"), **columns}
@@ -109,7 +109,9 @@ def _new_vector(rows: list[dict[str, Any]], old: Bitmap | None) -> dict[str, Any
 
 def _old_vectors(storage: Storage, files: list[dict[str, Any]]) -> list[Bitmap | None]:
     """The vector of each file, None where it has none; those that share a file are read together."""
-    deletes = [{name: row[f"old_{name}"] for name in _OLD} for row in files if row["old_kind"] is not None]
+    deletes = [
+        {name: row[f"old_{name}"] for name in VECTOR_COLUMNS} for row in files if row["old_kind"] is not None
+    ]
     loaded = load_vectors(storage, pa.Table.from_pylist(deletes)) if deletes else {}
     each = (loaded[number] for number in range(len(deletes)))
     return [None if row["old_kind"] is None else next(each) for row in files]

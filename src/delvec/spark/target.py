@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from delvec.deletes.applied import verify_applied
 from delvec.errors import InvalidOperationError
 from delvec.formats import Snapshot, Table
 from delvec.plan import MATCH_ALL, Base, ScanPlan
@@ -121,13 +122,15 @@ class Target:
         facts = session_facts(self.spark)
 
         def planned(condition: str | None) -> ScanPlan:
-            return self.snapshot.plan(
+            plan = self.snapshot.plan(
                 condition,
                 case_sensitive=facts.case_sensitive,
                 time_zone=facts.time_zone,
                 ansi=facts.ansi,
                 among=among,
             )
+            verify_applied(plan)  # also for verbs that never scan, such as a delete from metadata alone
+            return plan
 
         if not isinstance(where, str):
             return planned(None)

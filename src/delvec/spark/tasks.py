@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from delvec.errors import UnsupportedFeatureError
-from delvec.plan import DELETES_SCHEMA, POSITION_VECTOR, ReadSchema, ScanPlan
+from delvec.deletes.applied import VECTOR_COLUMNS, verify_applied
+from delvec.plan import DELETES_SCHEMA, ReadSchema, ScanPlan
 from delvec.schema import Array, DataType, Field, Map, Schema, Struct
 
 _MIB = 1024 * 1024
@@ -21,9 +21,7 @@ LARGEST_PIECE = 128 * _MIB
 TOGETHER = 32 * _MIB
 OPENING = _MIB  # what opening a file costs, in bytes that could be read instead
 
-_PARQUET = "parquet"
-_VECTOR_COLUMNS = ["kind", "location", "inline", "offset", "length", "cardinality", "referenced_file"]
-VECTORS_SCHEMA = pa.schema([DELETES_SCHEMA.field(name) for name in _VECTOR_COLUMNS])
+VECTORS_SCHEMA = pa.schema([DELETES_SCHEMA.field(name) for name in VECTOR_COLUMNS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +43,8 @@ class FilePart:
 
 def file_parts(plan: ScanPlan, columns: Sequence[str]) -> Iterator[FilePart]:
     """The files of the plan, large ones in pieces; of the partition values, those of ``columns``."""
-    _verify_readable(plan)
-    vectors = plan.deletes.select(_VECTOR_COLUMNS).to_pylist()
+    verify_applied(plan)
+    vectors = plan.deletes.select(VECTOR_COLUMNS).to_pylist()
     wanted = [set(shape.constants).intersection(columns) for shape in plan.read_schemas]
     names = ["location", "size", "read_schema", "vector", "partition"]
     for batch in plan.files.select(names).to_batches():
@@ -108,19 +106,3 @@ def _bare_type(data_type: DataType) -> DataType:
         case Map(key, value, contains_null):
             return Map(_bare_type(key), _bare_type(value), contains_null)
     return data_type
-
-
-def _verify_readable(plan: ScanPlan) -> None:
-    formats = set(plan.files.column("file_format").unique().to_pylist()) - {_PARQUET}
-    if formats:
-        raise UnsupportedFeatureError(
-            f"data files are {', '.join(sorted(formats))}, expected {_PARQUET}: {plan.location}",
-            feature=min(formats),
-        )
-    kinds = set(plan.deletes.column("kind").unique().to_pylist()) - {POSITION_VECTOR}
-    if kinds:
-        raise UnsupportedFeatureError(
-            f"the table has deletes of kind {', '.join(sorted(kinds))}, expected {POSITION_VECTOR}: "
-            f"{plan.location}",
-            feature=min(kinds),
-        )
