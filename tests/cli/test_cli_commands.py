@@ -53,7 +53,7 @@ def test_show_for_people(delvec, orders):
     run = delvec("show", orders)
     assert run.code == 0
     assert "23 live, 17 deleted, 40 in files" in run.out
-    assert "2 of 2025-01-01 14:00:00 UTC" in run.out
+    assert "2, committed 2025-01-01 14:00:00 UTC" in run.out
     assert "\x1b" not in run.out
 
 
@@ -162,7 +162,7 @@ def test_history(delvec, orders):
 
 def test_history_is_limited(delvec, orders):
     run = delvec("history", orders, "--limit", 2)
-    assert "older commits than version 1 not shown (--limit)" in run.out
+    assert "commits before version 1 not shown (--limit)" in run.out
     assert "CREATE" not in run.out
     assert delvec("history", orders, "--limit", 2, "--json").json["truncated"] is True
     assert "not shown" not in delvec("history", orders, "--limit", 3).out

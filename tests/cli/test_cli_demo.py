@@ -19,7 +19,7 @@ def test_demo_is_quick_and_leaves_nothing(delvec, tmp_path, monkeypatch):
     assert run.code == 0
     assert time.monotonic() - started < 3
     assert list(tmp_path.iterdir()) == []
-    for title in ("What is on disk", "its bytes", "The rows it deletes", "sound", "A broken vector"):
+    for title in ("Files on disk", "its bytes", "The rows that it deletes", "sound", "A damaged vector"):
         assert title in run.out
     assert "error: vector CRC is" in run.out
     assert "d1 d3 39 64" in run.out
@@ -29,13 +29,11 @@ def test_demo_as_json(delvec):
     shown = delvec("demo", "--no-spark", "--json").json
     steps = {step["title"]: step for step in shown["steps"]}
     assert len(steps) == 8
-    assert steps["A broken vector"]["error"]["kind"] == "CorruptVectorError"
-    assert steps["Whether it is sound"]["sound"] is True
-    assert steps["The rows it deletes"]["deleted"] == [False, *[True] * 6, False, True, False]
-    assert (steps["Files a condition leaves"]["total"], steps["Files a condition leaves"]["skipped"]) == (
-        1,
-        3,
-    )
+    assert steps["A damaged vector"]["error"]["kind"] == "CorruptVectorError"
+    assert steps["Verification"]["sound"] is True
+    assert steps["The rows that it deletes"]["deleted"] == [False, *[True] * 6, False, True, False]
+    pruned = steps["Files that may match a condition"]
+    assert (pruned["total"], pruned["skipped"]) == (1, 3)
 
 
 def test_demo_keeps_the_table_where_told(delvec, tmp_path):
@@ -52,7 +50,7 @@ def test_demo_of_another_table_changes_nothing(delvec, tmp_path):
     before = {path: path.read_bytes() for path in table.rglob("*") if path.is_file()}
     run = delvec("demo", "--no-spark", "--path", table)
     assert run.code == 0
-    assert "A broken vector" in run.out
+    assert "A damaged vector" in run.out
     assert {path: path.read_bytes() for path in table.rglob("*") if path.is_file()} == before
 
 
@@ -84,4 +82,4 @@ def test_show_says_what_is_missing_to_read_rows(delvec, orders, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     run = delvec("show", orders, "--rows", "1")
     assert run.code == 5
-    assert "reading rows needs PySpark" in run.err
+    assert "reading rows needs PySpark: pip install 'delvec[spark]'" in run.err

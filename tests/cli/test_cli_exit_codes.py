@@ -61,9 +61,9 @@ def test_vector_file_absent(delvec, tmp_path):
         (["show", "--timestamp", "yesterday"], "timestamp is 'yesterday'"),
         (["files", "--where", "prize > 3"], "prize"),
         (["files", "--where", "id >"], "syntax error in the condition"),
-        (["dv", "--file", "nothing.parquet"], "no data file is named so in version 2"),
-        (["dv", "--file", ""], "named so"),
-        (["show", "--option", "novalue"], "expected KEY=VALUE"),
+        (["dv", "--file", "nothing.parquet"], "no data file has this name in version 2"),
+        (["dv", "--file", ""], "this name"),
+        (["show", "--option", "novalue"], "--option is not KEY=VALUE"),
         (["show", "--version", "one"], "--version"),
         (["files", "--limit", "-1"], "--limit"),
         (["show", "--nonsense"], "--nonsense"),
@@ -78,14 +78,19 @@ def test_bad_command_lines(delvec, orders, arguments, message):
 
 
 def test_unknown_command(delvec):
-    assert delvec("shew").code == 2
-    assert delvec("show").code == 2
+    run = delvec("shew")
+    assert (run.code, run.err) == (
+        2,
+        "error: No such command 'shew'. Did you mean 'show'? (see delvec --help)\n",
+    )
+    run = delvec("show")
+    assert (run.code, run.err) == (2, "error: Missing argument 'PATH' (see delvec show --help)\n")
     assert delvec("shew", "--json").json["error"]["kind"] == "UsageError"
 
 
 def test_options_of_tables_are_refused_for_vector_files(delvec, vector_files):
     run = delvec("dv", vector_files[0], "--version", 1)
-    assert (run.code, run.err) == (2, "error: --version is given for a vector file, expected a table\n")
+    assert (run.code, run.err) == (2, "error: --version needs a table, but PATH is a vector file\n")
 
 
 def test_a_secret_in_a_bad_option_is_not_repeated(delvec, orders):

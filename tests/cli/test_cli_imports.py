@@ -59,10 +59,37 @@ def test_what_help_loads(arguments):
     assert {name for name in modules if name.split(".")[0] in HEAVY} == set()
 
 
+def test_help_groups_the_commands_with_a_line_each(delvec, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = delvec("--help").out
+    panels = [line.strip("╭─╮ ") for line in text.splitlines() if line.startswith("╭")]
+    assert panels == [
+        "Options",
+        "Inspect tables, without Spark",
+        "Query and change rows, in a local Spark session",
+        "Learn",
+    ]
+    lines = [line.strip("│ ").split()[0] for line in text.splitlines() if line.startswith("│ ")]
+    assert [line for line in lines if not line.startswith("-")] == [
+        *("show", "files", "history", "dv", "verify"),
+        *("delete", "update", "sql"),
+        "demo",
+    ]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_paragraphs_are_not_broken_at_the_lines_of_the_source(delvec, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "400")
+    text, _, _ = delvec(command, "-h").out.partition("╭")
+    paragraphs = [line.strip() for line in text.splitlines() if line.strip()]
+    assert len(paragraphs) <= 3
+    assert all(line.endswith(".") for line in paragraphs[1:])
+
+
 def test_help_has_examples_and_exit_codes(delvec):
     text = " ".join(delvec("--help").out.split())
     for command in COMMANDS:
         assert command in text
         assert "Example: delvec" in " ".join(delvec(command, "--help").out.split())
-    assert "Exit codes: 0 fine, 1 verify found errors" in text
-    assert "8 another writer came first" in text
+    assert "Exit codes: 0 success, 1 verify found errors" in text
+    assert "8 conflict with another writer" in text

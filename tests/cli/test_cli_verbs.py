@@ -119,7 +119,7 @@ def test_delete_for_people(delvec, orders, in_spark):
     assert re.search(r"^numDeletedRows +1$", run.out, re.MULTILINE)
     assert " 0\n" not in run.out
     again = delvec("delete", orders, "--where", "id = 36", "--yes")
-    assert re.search(r"^version +3, as before: no row matched$", again.out, re.MULTILINE)
+    assert re.search(r"^version +3 \(unchanged: no row matched\)$", again.out, re.MULTILINE)
 
 
 @pytest.mark.spark
@@ -212,7 +212,7 @@ def test_who_agrees(delvec, orders, in_spark, at_terminal, answer):
     run = delvec("delete", orders, "--where", "id = 36")
     assert run.code == 0
     assert "DELETE would change 1 row in 1 file of version 2" in run.err
-    assert "Do it? [y/N]" in run.err
+    assert "Continue? [y/N]" in run.err
     assert "would" not in run.out
     assert version(orders) == 3
 
@@ -223,7 +223,7 @@ def test_who_does_not_agree(delvec, orders, in_spark, at_terminal, answer):
     at_terminal(answer)
     run = delvec("update", orders, "--set", "amount = 1", "--all")
     assert (run.code, run.out) == (2, "")
-    assert "not confirmed, nothing was changed" in run.err
+    assert "not confirmed: nothing was changed" in run.err
     assert version(orders) == 2
 
 
@@ -246,26 +246,28 @@ def test_where_nobody_can_be_asked(delvec, orders, no_spark, at_terminal, argume
     run = delvec(command, orders, *rest)
     assert (run.code, run.out) == (2, "")
     assert run.err == (
-        "error: nobody can be asked without a terminal, expected --yes to change rows, "
-        "or --dry-run to see what would change\n"
+        "error: no terminal to confirm on: pass --yes to change rows, or --dry-run to see what would change\n"
     )
     at_terminal("y\n")
     run = delvec(command, orders, *rest, "--json")
     assert run.code == 2
-    assert "nobody can be asked with --json" in run.json["error"]["message"]
+    assert "--json does not ask for confirmation: pass --yes" in run.json["error"]["message"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["delete", "--yes"], "--where is missing, expected a condition, or --all to mean every row"),
-        (["delete", "--where", "id = 1", "--all", "--yes"], "both --where and --all are given"),
+        (["delete", "--yes"], "--where is missing: pass a condition, or --all to change every row"),
+        (
+            ["delete", "--where", "id = 1", "--all", "--yes"],
+            "--where and --all exclude each other: pass one of them",
+        ),
         (["update", "--set", "amount = 1", "--yes"], "--where is missing"),
         (["update", "--all", "--yes"], "--set"),
-        (["update", "--set", "amount", "--all", "--yes"], "--set is 'amount', expected COLUMN=SQL"),
-        (["update", "--set", "amount = ", "--all", "--yes"], "expected COLUMN=SQL"),
-        (["update", "--set", "a=1", "--set", "a=2", "--all", "--yes"], "--set gives column a twice"),
-        (["delete", "--all", "--yes", "--option", "novalue"], "expected KEY=VALUE"),
+        (["update", "--set", "amount", "--all", "--yes"], "--set 'amount' is not COLUMN=SQL"),
+        (["update", "--set", "amount = ", "--all", "--yes"], "is not COLUMN=SQL"),
+        (["update", "--set", "a=1", "--set", "a=2", "--all", "--yes"], "--set sets column a twice"),
+        (["delete", "--all", "--yes", "--option", "novalue"], "--option is not KEY=VALUE"),
         (["delete", "--all", "--dry-run", "--isolation", "none"], "'none'"),
     ],
 )
@@ -316,7 +318,7 @@ def test_assignments(text, column, value):
 
 @pytest.mark.parametrize("text", ["", "=1", "a", "a=", "a == 1", "`a=1"])
 def test_bad_assignments(text):
-    with pytest.raises(InvalidOperationError, match="expected COLUMN=SQL"):
+    with pytest.raises(InvalidOperationError, match="is not COLUMN=SQL"):
         assigned([text])
 
 
@@ -465,7 +467,7 @@ def test_parameters(text, value):
 
 @pytest.mark.parametrize("text", ["", "=1", "a", "a b=1", ":a=1"])
 def test_bad_parameters(text):
-    with pytest.raises(InvalidOperationError, match="expected NAME=VALUE"):
+    with pytest.raises(InvalidOperationError, match="is not NAME=VALUE"):
         parameters([text])
     with pytest.raises(InvalidOperationError, match="twice"):
         parameters(["a=1", "a=2"])
@@ -556,7 +558,7 @@ def test_sql_asks_before_it_changes(delvec, orders, in_spark, at_terminal):
     at_terminal("n\n")
     run = delvec("sql", f"INSERT INTO {ours(orders)} SELECT * FROM {ours(orders)}")
     assert run.code == 2
-    assert "what this will change is not known before" in run.err
+    assert "no preview for this statement" in run.err
     assert version(orders) == 2
 
 
@@ -564,7 +566,7 @@ def test_sql_asks_before_it_changes(delvec, orders, in_spark, at_terminal):
 @pytest.mark.parametrize(
     ("text", "code", "message"),
     [
-        ("SELEC 1", 2, "expected --yes"),
+        ("SELEC 1", 2, "pass --yes"),
         ("SELECT nothing", 2, "nothing"),
         ("SELECT 1 FROM delvec.`/nowhere/at/all`", 3, "/nowhere/at/all"),
         ("SELECT (1", 2, ""),
@@ -581,21 +583,21 @@ def test_sql_that_is_refused(delvec, in_spark, text, code, message):
 def test_no_dry_run_of_other_statements(delvec, orders, in_spark):
     run = delvec("sql", f"INSERT INTO {ours(orders)} SELECT * FROM {ours(orders)}", "--dry-run")
     assert run.code == 2
-    assert "--dry-run is not possible for this statement" in run.err
+    assert "--dry-run does not support this statement" in run.err
     assert version(orders) == 2
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        ([], 2, "neither TEXT nor --file is given"),
-        (["SELECT 1", "--file", "x"], 2, "both TEXT and --file are given"),
+        ([], 2, "no statement: pass either TEXT or --file"),
+        (["SELECT 1", "--file", "x"], 2, "TEXT and --file exclude each other: pass either TEXT or --file"),
         (["--file", "/nowhere/x.sql"], 3, "no such file: /nowhere/x.sql"),
-        (["DELETE FROM t"], 2, "nobody can be asked without a terminal"),
-        (["DELETE FROM t", "--json"], 2, "nobody can be asked with --json"),
-        (["SELECT 1", "--dry-run"], 2, "--dry-run is given for a query"),
-        (["SELECT 1", "--param", "x"], 2, "expected NAME=VALUE"),
-        (["SELECT 1", "--option", "region=eu"], 2, "--option region is no setting of Spark"),
+        (["DELETE FROM t"], 2, "no terminal to confirm on: pass --yes"),
+        (["DELETE FROM t", "--json"], 2, "--json does not ask for confirmation: pass --yes"),
+        (["SELECT 1", "--dry-run"], 2, "--dry-run does not apply to a query"),
+        (["SELECT 1", "--param", "x"], 2, "--param 'x' is not NAME=VALUE"),
+        (["SELECT 1", "--option", "region=eu"], 2, "--option region is not a Spark setting"),
     ],
 )
 def test_bad_command_lines_of_sql(delvec, no_spark, arguments, code, message):

@@ -19,14 +19,19 @@ Path = Annotated[
 ]
 Version = Annotated[
     int | None,
-    typer.Option("--version", metavar="N", help="The table as of this version.", show_default=False),
+    typer.Option(
+        "--version",
+        metavar="N",
+        help="Read this version of the table instead of the newest.",
+        show_default=False,
+    ),
 ]
 Timestamp = Annotated[
     str | None,
     typer.Option(
         "--timestamp",
         metavar="TS",
-        help="The table as of this time, ISO 8601; UTC without a zone.",
+        help="Read the table as of this time: ISO 8601, UTC unless it names a zone.",
         show_default=False,
     ),
 ]
@@ -35,15 +40,18 @@ Where = Annotated[
     typer.Option(
         "--where",
         metavar="SQL",
-        help="Only files that may hold a row for which this is true.",
+        help="List only files that may contain rows that match this condition.",
         show_default=False,
     ),
 ]
-Limit = Annotated[int, typer.Option("--limit", metavar="N", min=0, help="Show at most N; 0 shows all.")]
-Rows = Annotated[
-    int, typer.Option("--rows", metavar="N", min=0, help="Also print N live rows, read by Spark.")
+Limit = Annotated[
+    int, typer.Option("--limit", metavar="N", min=0, help="Show at most N entries; 0 shows all.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of tables.")]
+Rows = Annotated[
+    int,
+    typer.Option("--rows", metavar="N", min=0, help="Also print N live rows; starts a local Spark session."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 StorageOptions = Annotated[
     list[str] | None,
     typer.Option(
@@ -62,7 +70,7 @@ def storage_options(given: Sequence[str] | None) -> dict[str, str]:
         key, equals, value = text.partition("=")
         if not equals or not key:
             # The text is not repeated: what follows a forgotten key may be a secret.
-            raise InvalidOperationError("--option has no '=' after a name, expected KEY=VALUE")
+            raise InvalidOperationError("--option is not KEY=VALUE")
         found[key] = value
     return found
 

@@ -26,19 +26,23 @@ if TYPE_CHECKING:
 
 Rows = Annotated[
     str | None,
-    typer.Option("--where", metavar="SQL", help="The rows for which this is true.", show_default=False),
+    typer.Option(
+        "--where", metavar="SQL", help="Change the rows that match this condition.", show_default=False
+    ),
 ]
-All = Annotated[bool, typer.Option("--all", help="Every row: instead of --where.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking first.")]
+All = Annotated[bool, typer.Option("--all", help="Change every row; instead of --where.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Say which files would be touched and how; change nothing.")
+    bool, typer.Option("--dry-run", help="Show what would happen to each file; change nothing.")
 ]
 
 Level = Annotated[
     Literal["serializable", "write-serializable", "snapshot"] | None,
     typer.Option(
         "--isolation",
-        help="What may be missed of writers that come first; by default what the table says.",
+        metavar="LEVEL",
+        help="Isolation level against concurrent writers: serializable, write-serializable or snapshot; "
+        "by default the table's.",
         show_default=False,
     ),
 ]
@@ -112,9 +116,9 @@ def is_local(path: str) -> bool:
 
 def verify_rows_chosen(where: str | None, *, all_rows: bool) -> None:
     if where is None and not all_rows:
-        raise InvalidOperationError("--where is missing, expected a condition, or --all to mean every row")
+        raise InvalidOperationError("--where is missing: pass a condition, or --all to change every row")
     if where is not None and all_rows:
-        raise InvalidOperationError("both --where and --all are given, expected one of them")
+        raise InvalidOperationError("--where and --all exclude each other: pass one of them")
 
 
 def verify_answer(asked: Asked) -> None:
@@ -122,9 +126,9 @@ def verify_answer(asked: Asked) -> None:
     if asked.yes or asked.dry_run:
         return
     if asked.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        why = "with --json" if asked.json else "without a terminal"
+        reason = "--json does not ask for confirmation" if asked.json else "no terminal to confirm on"
         raise InvalidOperationError(
-            f"nobody can be asked {why}, expected --yes to change rows, or --dry-run to see what would change"
+            f"{reason}: pass --yes to change rows, or --dry-run to see what would change"
         )
 
 
@@ -133,12 +137,12 @@ def confirm(planned: Result) -> None:
     console = error_console()
     for part in planned.render():
         console.print(part)
-    console.print("Do it? [y/N]: ", end="")
+    console.print("Continue? [y/N]: ", end="")
     answer = sys.stdin.readline()
     if not answer:  # the input has ended
         raise typer.Abort
     if answer.strip().lower() not in ("y", "yes"):
-        raise InvalidOperationError("not confirmed, nothing was changed")
+        raise InvalidOperationError("not confirmed: nothing was changed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +250,7 @@ class Changed:
             [
                 ("location", cell(self.location)),
                 ("operation", self.operation),
-                ("version", f"{self.version}" if told else f"{self.version}, as before: no row matched"),
+                ("version", f"{self.version}" if told else f"{self.version} (unchanged: no row matched)"),
                 *told,
             ]
         )

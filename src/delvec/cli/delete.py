@@ -27,9 +27,9 @@ def delete(
     json: Json = False,
     option: StorageOptions = None,
 ) -> Result:
-    """Delete the rows for which --where is true, or with --all every row, in a local Spark session.
+    """Delete the rows that match --where.
 
-    Asks first, unless --yes is given; where nobody can be asked, --yes or --dry-run must be.
+    Starts a local Spark session. Shows what would change and asks for confirmation, unless --yes is given.
     """
     verify_rows_chosen(where, all_rows=all_rows)
 

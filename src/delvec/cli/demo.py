@@ -34,15 +34,13 @@ Kept = Annotated[
     typer.Option(
         "--path",
         metavar="PATH",
-        help="A table to explain, or where to write and keep the demo's.",
+        help="Explain the table at PATH; if there is none, write the demo's table there and keep it.",
         show_default=False,
     ),
 ]
 
 
-WithSpark = Annotated[
-    bool, typer.Option("--spark/--no-spark", help="Read rows through a local Spark session.")
-]
+WithSpark = Annotated[bool, typer.Option("--spark/--no-spark", help="Read rows in a local Spark session.")]
 
 
 def demo(
@@ -53,9 +51,10 @@ def demo(
     json: Json = False,
     option: StorageOptions = None,
 ) -> Demo:
-    """A tour: what is on disk, a vector byte by byte, rows in Spark, pruning, verifying, a broken vector.
+    """Explain deletion vectors on a small table.
 
-    Without --path it writes a small table into a temporary folder and removes it afterwards.
+    Shows the files on disk, the bytes of a vector, the rows in Spark, file pruning, verification and a
+    damaged vector. Without --path the table is written to a temporary folder and removed at the end.
     """
     del json
     with ExitStack() as stack:
@@ -96,7 +95,7 @@ class Demo:
             yield from step.parts
             yield ""
         if not self.kept:
-            yield "The table was in a temporary folder: delvec demo --path DIR keeps one to try."
+            yield "The table was in a temporary folder. To keep one: delvec demo --path DIR"
 
 
 def _open_or_write(path: str, options: Mapping[str, str]) -> tuple[Table, bool]:
@@ -143,28 +142,28 @@ def _on_disk(found: Table, plan: ScanPlan) -> Step:
             if place in data
             else "deletion vectors"
             if place in vectors
-            else "metadata or no longer live"
+            else "metadata, or removed from the table"
         )
         files.append({"path": entry.path, "size": entry.size, "kind": kind})
         listed.add_row(cell(entry.path), size(entry.size), kind)
-    text = "A delete rewrites no data file: it writes a small file that says which rows are gone."
-    return Step("What is on disk", text, (listed,), {"files": files, "total": len(entries)})
+    text = "A delete does not rewrite data files. It writes a small file that lists the deleted rows."
+    return Step("Files on disk", text, (listed,), {"files": files, "total": len(entries)})
 
 
 def _commits(found: Table) -> Step:
     from delvec.cli.history import history
 
     commits = history(found.location, limit=SHOWN_COMMITS, option=_options(found))
-    return _step("What happened to it", "Each commit is one file of the log; the newest decides.", commits)
+    return _step(
+        "History", "Each commit is one file in the log. The newest commit is the current version.", commits
+    )
 
 
 def _summary(found: Table) -> Step:
     from delvec.cli.show import summarize
 
     summary = summarize(found, found.snapshot())
-    return _step(
-        "What the table is now", "Rows in files, less the rows that vectors delete, are live.", summary
-    )
+    return _step("The table now", "Live rows are the rows in data files minus the deleted rows.", summary)
 
 
 def _vector(found: Table, plan: ScanPlan, row: int) -> Step:
@@ -174,11 +173,12 @@ def _vector(found: Table, plan: ScanPlan, row: int) -> Step:
     vectors = list_vectors(plan, found.storage, [row], ranges=SHOWN_ROWS, total=1)
     (examined,) = examine_vectors(found.storage, plan.deletes.slice(row, 1))
     text = (
-        "Length, magic D1D33964, a Roaring bitmap of row numbers, CRC-32: the same blob in Delta and Iceberg."
+        "Length, magic D1D33964, a Roaring bitmap of row numbers, CRC-32. "
+        "Delta and Iceberg use the same encoding."
     )
     parts = (*vectors.render(), "", *_dump(examined.data))
     return Step(
-        "A deletion vector, and its bytes", text, parts, {**vectors.document(), "bytes": examined.data.hex()}
+        "A deletion vector and its bytes", text, parts, {**vectors.document(), "bytes": examined.data.hex()}
     )
 
 
@@ -209,24 +209,22 @@ def _rows(found: Table, plan: ScanPlan, row: int) -> Step:
         style = "dim strike" if gone else ""
         shown.add_row(str(at), *(Text(cell(v), style) for v in values.values()), "deleted" if gone else "")
     flags = [at in deleted for at in range(batch.num_rows)]
-    text = "The data file still has every row; readers leave out those the vector names."
-    return Step("The rows it deletes", text, (shown,), {"data_file": place, "deleted": flags})
+    text = "The data file still contains every row. Readers skip the rows in the vector."
+    return Step("The rows that it deletes", text, (shown,), {"data_file": place, "deleted": flags})
 
 
 def _pruning(found: Table, where: str) -> Step:
     from delvec.cli.files import list_files
 
     files = list_files(found.snapshot().plan(where), where, SHOWN_FILES)
-    text = f"WHERE {cell(where)}: partition values and statistics rule files out before any is opened."
-    return _step("Files a condition leaves", text, files)
+    text = f"WHERE {cell(where)}: partition values and statistics exclude files before any is opened."
+    return _step("Files that may match a condition", text, files)
 
 
 def _in_spark(found: Table, where: str | None) -> Step:
     from delvec.cli.show import RowSample
 
-    text = (
-        "Table.open(spark, path).to_df(where=…): a stock PySpark session, no jar; deleted rows are left out."
-    )
+    text = "Table.open(spark, path).to_df(where=…) reads the live rows in a stock PySpark session: no jar."
     try:
         columns, rows = read_rows(found.location, SHOWN_ROWS, options=found.storage.options, where=where)
     except UnsupportedFeatureError as error:
@@ -240,7 +238,7 @@ def _verification(found: Table) -> Step:
     from delvec.verify import verify_table
 
     text = "Every vector is read and checked against the log and its data file."
-    return _step("Whether it is sound", text, Verification(verify_table(found)))
+    return _step("Verification", text, Verification(verify_table(found)))
 
 
 def _broken(found: Table, plan: ScanPlan, row: int, folder: str) -> Step:
@@ -260,9 +258,9 @@ def _broken(found: Table, plan: ScanPlan, row: int, folder: str) -> Step:
     (examined,) = examine_vectors(copies, broken)
     assert examined.error is not None
     line = Text.assemble("   ", ("error:", "bold red"), " ", cell(examined.error))
-    text = "A bit is flipped in a copy: a damaged vector is refused, never read as 'nothing deleted'."
+    text = "One bit of a copy is flipped. A damaged vector is an error, never read as 'no rows deleted'."
     refused = {"kind": type(examined.error).__name__, "message": str(examined.error)}
-    return Step("A broken vector", text, (line,), {"error": refused})
+    return Step("A damaged vector", text, (line,), {"error": refused})
 
 
 def _step(title: str, text: str, result: Result) -> Step:

@@ -33,9 +33,14 @@ BAD_FILE = 4
 
 File = Annotated[
     str | None,
-    typer.Option("--file", metavar="NAME", help="Only the vector of this data file.", show_default=False),
+    typer.Option(
+        "--file", metavar="NAME", help="Show only the vector of this data file.", show_default=False
+    ),
 ]
-Ranges = Annotated[int, typer.Option("--ranges", metavar="N", min=0, help="How many ranges of rows to list.")]
+Ranges = Annotated[
+    int,
+    typer.Option("--ranges", metavar="N", min=0, help="List at most N ranges of deleted rows per vector."),
+]
 
 
 def dv(
@@ -49,9 +54,9 @@ def dv(
     json: Json = False,
     option: StorageOptions = None,
 ) -> VectorList:
-    """The deletion vectors: where each is stored, which rows it deletes, how it is encoded.
+    """List the deletion vectors and the rows that they delete.
 
-    PATH is a table, or a vector file (.bin, .puffin) by itself.
+    PATH is a table or a single vector file (.bin, .puffin).
     """
     from delvec import detect
 
@@ -148,9 +153,9 @@ def find_file(plan: ScanPlan, name: str) -> int:
     same = pc.or_(pc.equal(locations, name), pc.ends_with(locations, "/" + name.lstrip("/")))
     rows = np.flatnonzero(same.to_numpy())
     if len(rows) != 1:
-        found = "no data file is" if not len(rows) else f"{len(rows)} data files are"
+        found = "no data file has" if not len(rows) else f"{len(rows)} data files have"
         raise InvalidOperationError(
-            f"--file {name!r}: {found} named so in version {plan.base.version}, expected one: {plan.location}"
+            f"--file {name!r}: {found} this name in version {plan.base.version} of {plan.location}"
         )
     return int(rows[0])
 
@@ -246,4 +251,4 @@ def _ranges(vector: Mapping[str, Any]) -> str:
 def _check_no_table_option(**given: object) -> None:
     for name, value in given.items():
         if value is not None:
-            raise InvalidOperationError(f"--{name} is given for a vector file, expected a table")
+            raise InvalidOperationError(f"--{name} needs a table, but PATH is a vector file")

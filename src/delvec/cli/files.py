@@ -36,7 +36,7 @@ def files(
     json: Json = False,
     option: StorageOptions = None,
 ) -> FileList:
-    """The data files: size, rows, deleted rows, partition and vector; with --where, those not ruled out."""
+    """List the data files, or only those that may match --where."""
     from delvec import detect
 
     del json

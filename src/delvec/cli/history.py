@@ -19,7 +19,7 @@ def history(
     json: Json = False,
     option: StorageOptions = None,
 ) -> CommitList:
-    """The commits still recorded, newest first: when, what, with which parameters and metrics."""
+    """List the commits, newest first."""
     from delvec import detect
 
     del json
@@ -54,7 +54,7 @@ class CommitList:
             )
         yield shown
         if self.truncated:
-            yield f"older commits than version {self.commits[-1]['version']} not shown (--limit)"
+            yield f"commits before version {self.commits[-1]['version']} not shown (--limit)"
 
 
 def _commit(row: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,10 +1,10 @@
 """`delvec`: the commands, and how each ends.
 
-    0   fine                                4   a file that breaks its format
-    1   verify found errors                 5   something delvec does not do
-    2   a bad command line or condition     6   the store failed
-    3   no such table or file               7   anything else
-    8   another writer came first
+    0   success                                  5   a feature that delvec does not support
+    1   verify found errors                      6   a storage failure
+    2   an invalid command line or statement     7   any other error
+    3   a table or file that does not exist      8   a conflict with another writer
+    4   an invalid file
 
 The modules of the commands import what is heavy only when they run: `delvec --help` is to be quick.
 """
@@ -64,33 +64,44 @@ _UsageError: type[Exception] = typer.BadParameter.__bases__[0].__bases__[0]
 
 app = typer.Typer(
     add_completion=False,
-    help="Look into lakehouse tables and their deletion vectors, without Spark; and change rows, with it.",
-    epilog="Exit codes: 0 fine, 1 verify found errors, 2 bad command line, 3 no such table or file, "
-    "4 bad file, 5 unsupported, 6 storage failed, 7 anything else, 8 another writer came first.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Inspect lakehouse tables and their deletion vectors, and delete, update and query their rows.",
+    epilog="Exit codes: 0 success, 1 verify found errors, 2 invalid command line or statement, 3 table or "
+    "file not found, 4 invalid file, 5 unsupported feature, 6 storage failure, 7 other error, 8 conflict "
+    "with another writer.",
 )
 
 
 @app.callback(invoke_without_command=True)
 def _delvec(
-    show_version: Annotated[bool, typer.Option("--version", help="Show the version of delvec.")] = False,
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Show the version of delvec and exit.")
+    ] = False,
 ) -> None:
     if show_version:
         print(f"delvec {__version__}")
         raise typer.Exit
 
 
-for _command, _example in (
-    (show, "delvec show /lake/orders --version 3"),
-    (files, "delvec files /lake/orders --where \"region = 'eu' AND amount > 90\""),
-    (history, "delvec history s3://lake/orders --limit 5 --option region=eu-west-1"),
-    (dv, "delvec dv /lake/orders --file part-00002.parquet --ranges 20"),
-    (verify, "delvec verify /lake/orders --json"),
-    (delete, "delvec delete /lake/orders --where \"placed < DATE'2020-01-01'\" --dry-run"),
-    (update, 'delvec update /lake/orders --set "amount = amount * 2" --where "id = 7" --yes'),
-    (sql, 'delvec sql "SELECT count(*) FROM delvec.`/lake/orders` WHERE region = :r" --param r=eu'),
-    (demo, "delvec demo"),
+_INSPECT = "Inspect tables, without Spark"
+_CHANGE = "Query and change rows, in a local Spark session"
+_LEARN = "Learn"
+
+for _panel, _command, _example in (
+    (_INSPECT, show, "delvec show /lake/orders --version 3"),
+    (_INSPECT, files, "delvec files /lake/orders --where \"region = 'eu' AND amount > 90\""),
+    (_INSPECT, history, "delvec history s3://lake/orders --limit 5 --option region=eu-west-1"),
+    (_INSPECT, dv, "delvec dv /lake/orders --file part-00002.parquet --ranges 20"),
+    (_INSPECT, verify, "delvec verify /lake/orders --json"),
+    (_CHANGE, delete, "delvec delete /lake/orders --where \"placed < DATE'2020-01-01'\" --dry-run"),
+    (_CHANGE, update, 'delvec update /lake/orders --set "amount = amount * 2" --where "id = 7" --yes'),
+    (_CHANGE, sql, "delvec sql 'SELECT count(*) FROM delvec.`/lake/orders` WHERE region = :r' --param r=eu"),
+    (_LEARN, demo, "delvec demo"),
 ):
-    app.command(epilog=f"Example: {_example}")(_command)
+    _paragraphs = (" ".join(text.split()) for text in (_command.__doc__ or "").split("\n\n"))
+    app.command(rich_help_panel=_panel, help="\n\n".join(_paragraphs), epilog=f"Example: {_example}")(
+        _command
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -108,6 +119,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BROKEN_PIPE
 
 
+def _usage_message(error: Any) -> str:
+    command = "delvec" if error.ctx is None else error.ctx.command_path
+    return f"{error.format_message().rstrip('.')} (see {command} --help)"
+
+
 def _run(argv: Sequence[str], output: Output) -> int:
     try:
         result: Any = app(argv, prog_name="delvec", standalone_mode=False)
@@ -115,7 +131,7 @@ def _run(argv: Sequence[str], output: Output) -> int:
         output.error(type(error).__name__, str(error))
         return next(code for kind, code in EXIT_CODES if isinstance(error, kind))
     except _UsageError as error:
-        output.error("UsageError", f"{error.format_message()} (see delvec --help)")  # type: ignore[attr-defined]
+        output.error("UsageError", _usage_message(error))
         return USAGE
     except (typer.Abort, KeyboardInterrupt):
         output.error("Interrupted", "interrupted")

@@ -28,10 +28,7 @@ def show(
     json: Json = False,
     option: StorageOptions = None,
 ) -> TableSummary:
-    """What the table is: format, version, schema, files, rows and how many of them are deleted.
-
-    --rows prints live rows too, read by a local Spark session.
-    """
+    """Show a table's version, schema, properties, files and row counts."""
     from delvec import detect
 
     del json
@@ -125,9 +122,9 @@ class TableSummary:
         yield "format", self.format
         yield (
             "version",
-            f"{self.version} of {moment(self.timestamp)}" if self.timestamp else str(self.version),
+            f"{self.version}, committed {moment(self.timestamp)}" if self.timestamp else str(self.version),
         )
-        yield "files", f"{number(self.files)} of {size(self.bytes)}"
+        yield "files", f"{number(self.files)}, {size(self.bytes)}"
         yield (
             "rows",
             f"{number(rows.live)} live, {number(rows.deleted)} deleted, {number(rows.physical)} in files",
@@ -188,8 +185,8 @@ def _vector_line(vectors: VectorCounts) -> str:
         return "none"
     places = [counted(vectors.files, "file")] if vectors.files else []
     if vectors.inline:
-        places.append(f"{vectors.inline:,} inline")
-    return f"{vectors.count:,} of {size(vectors.bytes)} in {', '.join(places)}"
+        places.append(f"the log ({vectors.inline:,} inline)")
+    return f"{vectors.count:,}, {size(vectors.bytes)}, in {' and '.join(places)}"
 
 
 def _schema_table(schema: Schema, partition_columns: tuple[str, ...]) -> RenderableType:

@@ -55,7 +55,7 @@ def local_session(
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise UnsupportedFeatureError(
-            f"{purpose} needs PySpark, expected it installed (pip install 'delvec[spark]'): {error}",
+            f"{purpose} needs PySpark: pip install 'delvec[spark]' ({error})",
             feature="pyspark",
         ) from None
     builder = SparkSession.builder.appName("delvec")
@@ -73,7 +73,7 @@ def local_session(
             said.seek(0)
             last = said.read().decode(errors="replace").strip().rpartition("\n")[2]
             raise UnsupportedFeatureError(
-                f"Spark cannot be started, expected Java 17 or later: {error} {last}".strip(), feature="java"
+                f"cannot start Spark, which needs Java 17 or later: {error} {last}".strip(), feature="java"
             ) from error
     try:
         with quiet_loggers():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import RenderableType
 
-from delvec.cli.arguments import DEFAULT_LIMIT, Json, Limit, StorageOptions, storage_options
+from delvec.cli.arguments import DEFAULT_LIMIT, Json, Limit, storage_options
 from delvec.cli.change import Asked, DryRun, Planned, Yes, looked_at, verify_answer
 from delvec.cli.output import Result, cell, counted, table
 from delvec.cli.progress import spark_progress
@@ -25,14 +25,16 @@ if TYPE_CHECKING:
 
 Text = Annotated[
     str | None,
-    typer.Argument(metavar="TEXT", help="The statement. Tables are delvec.`path`.", show_default=False),
+    typer.Argument(
+        metavar="TEXT", help="The SQL statement. A table is written delvec.`path`.", show_default=False
+    ),
 ]
 File = Annotated[
     str | None,
     typer.Option(
         "--file",
         metavar="F",
-        help="Read the statement from this file; - is standard input.",
+        help="Read the statement from this file; - reads standard input.",
         show_default=False,
     ),
 ]
@@ -41,8 +43,17 @@ Parameters = Annotated[
     typer.Option(
         "--param",
         metavar="NAME=VALUE",
-        help="The value of :NAME. A number, true, false or null as JSON has them, else a text. "
-        "May be repeated.",
+        help="The value of the parameter :NAME: a JSON number, string, true, false or null; "
+        "other text is a string. May be repeated.",
+        show_default=False,
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="KEY=VALUE",
+        help="A Spark setting (spark.…) or a Hadoop setting (fs.…). May be repeated.",
         show_default=False,
     ),
 ]
@@ -61,12 +72,12 @@ def sql(
     yes: Yes = False,
     limit: Limit = DEFAULT_LIMIT,
     json: Json = False,
-    option: StorageOptions = None,
+    option: Settings = None,
 ) -> Result:
-    """Run a SQL statement in a local Spark session, and print the rows that it gives.
+    """Run a SQL statement and print its result.
 
-    What is no query is asked for first, unless --yes is given; --dry-run is for DELETE and UPDATE. An
-    --option is a setting of Spark here: spark.…, or Hadoop's fs.….
+    Starts a local Spark session. Asks for confirmation before a statement that is not a query, unless --yes
+    is given.
     """
     statement, values = _statement(text, file), parameters(param) or None
     asked = Asked(dry_run, yes, json, limit)
@@ -74,7 +85,7 @@ def sql(
     if changing:
         verify_answer(asked)
     elif dry_run:
-        raise InvalidOperationError("--dry-run is given for a query, expected a DELETE or an UPDATE")
+        raise InvalidOperationError("--dry-run does not apply to a query: pass a DELETE or an UPDATE")
     with local_session(_settings(option), purpose="running SQL") as session:
         if changing:
             shown = looked_at(session, asked, lambda: _planned(session, statement, values, asked))
@@ -120,9 +131,9 @@ def parameters(given: Sequence[str] | None) -> dict[str, Any]:
     for text in given or ():
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier():
-            raise InvalidOperationError(f"--param is {text!r}, expected NAME=VALUE")
+            raise InvalidOperationError(f"--param {text!r} is not NAME=VALUE")
         if name in found:
-            raise InvalidOperationError(f"--param gives {name} twice, expected once")
+            raise InvalidOperationError(f"--param sets {name} twice")
         found[name] = _value(value)
     return found
 
@@ -160,8 +171,8 @@ def is_query(statement: str) -> bool:
 
 def _statement(text: str | None, file: str | None) -> str:
     if (text is None) == (file is None):
-        given = "neither TEXT nor --file is" if text is None else "both TEXT and --file are"
-        raise InvalidOperationError(f"{given} given, expected one of them")
+        problem = "no statement" if text is None else "TEXT and --file exclude each other"
+        raise InvalidOperationError(f"{problem}: pass either TEXT or --file")
     if text is not None:
         return text
     assert file is not None
@@ -172,7 +183,7 @@ def _statement(text: str | None, file: str | None) -> str:
     except FileNotFoundError:
         raise ObjectNotFoundError("no such file", path=file) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidOperationError(f"--file cannot be read: {error}") from None
+        raise InvalidOperationError(f"cannot read --file: {error}") from None
 
 
 def _settings(option: Sequence[str] | None) -> dict[str, str]:
@@ -181,7 +192,7 @@ def _settings(option: Sequence[str] | None) -> dict[str, str]:
     for name in options:
         if name not in settings and f"spark.hadoop.{name}" not in settings:
             raise InvalidOperationError(
-                f"--option {name} is no setting of Spark, expected a name that starts with spark. or fs."
+                f"--option {name} is not a Spark setting: expected a name that starts with spark. or fs."
             )
     return settings
 
@@ -215,7 +226,7 @@ def _planned(session: SparkSession, statement: str, values: Mapping[str, Any] | 
         return Planned(preview, asked.limit)
     if asked.dry_run:
         raise InvalidOperationError(
-            "--dry-run is not possible for this statement, expected a DELETE or an UPDATE of a delvec table"
+            "--dry-run does not support this statement: expected a DELETE or an UPDATE of a delvec table"
         )
     return Unforeseen(statement)
 
@@ -233,4 +244,4 @@ class Unforeseen:
 
     def render(self) -> Iterable[RenderableType]:
         yield cell(self.statement.strip())
-        yield "what this will change is not known before"
+        yield "no preview for this statement"

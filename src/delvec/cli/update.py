@@ -25,7 +25,7 @@ Set = Annotated[
     typer.Option(
         "--set",
         metavar="COLUMN=SQL",
-        help="A column and its new value, an expression over the row. May be repeated.",
+        help="A column and its new value: an SQL expression over the old row. May be repeated.",
         show_default=False,
     ),
 ]
@@ -46,10 +46,9 @@ def update(
     json: Json = False,
     option: StorageOptions = None,
 ) -> Result:
-    """Give columns other values in the rows for which --where is true, or with --all in every row.
+    """Set columns to new values in the rows that match --where.
 
-    Done by a local Spark session. Asks first, unless --yes is given; where nobody can be asked, --yes or
-    --dry-run must be.
+    Starts a local Spark session. Shows what would change and asks for confirmation, unless --yes is given.
     """
     verify_rows_chosen(where, all_rows=all_rows)
     assignments = assigned(assignment)
@@ -69,8 +68,8 @@ def assigned(given: Sequence[str]) -> dict[str, str]:
     for text in given:
         match = _ASSIGNMENT.fullmatch(text)
         if match is None or not match[2].strip():
-            raise InvalidOperationError(f"--set is {text!r}, expected COLUMN=SQL")
+            raise InvalidOperationError(f"--set {text!r} is not COLUMN=SQL")
         if match[1] in found:
-            raise InvalidOperationError(f"--set gives column {match[1]} twice, expected once")
+            raise InvalidOperationError(f"--set sets column {match[1]} twice")
         found[match[1]] = match[2].strip()
     return found

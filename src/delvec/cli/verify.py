@@ -36,9 +36,9 @@ def verify(
     json: Json = False,
     option: StorageOptions = None,
 ) -> Verification:
-    """Whether the table is sound: every vector is read and checked, every data file looked for.
+    """Check every deletion vector and data file of a table.
 
-    Ends with 1 if there are errors; warnings are what could not be checked.
+    Exits with 1 if there are errors. Warnings name what could not be checked.
     """
     from delvec import detect
     from delvec.verify import verify_table
