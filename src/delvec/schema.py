@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from delvec.errors import UnsupportedFeatureError
 
+COMMENT = "comment"
+
 
 def _no_metadata() -> Mapping[str, Any]:
     return MappingProxyType({})
@@ -64,7 +66,7 @@ class Field:
 
     ``physical_name`` is its name in data files and statistics; ``field_id`` its Parquet field id.
     ``widened_from`` lists the types that older data files may still hold it in.
-    ``metadata`` is the format's own, unread here.
+    ``metadata`` is the format's own, except ``COMMENT``: what users say of the column.
     """
 
     name: str
@@ -79,6 +81,11 @@ class Field:
     def __post_init__(self) -> None:
         if not self.physical_name:
             object.__setattr__(self, "physical_name", self.name)
+
+    @property
+    def comment(self) -> str | None:
+        found = self.metadata.get(COMMENT)
+        return found if isinstance(found, str) else None
 
 
 @dataclass(frozen=True, slots=True)

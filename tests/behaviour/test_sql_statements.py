@@ -342,7 +342,9 @@ def test_add_columns(run, pair, same_as):
         "ALTER TABLE {t} ADD COLUMNS "
         "(e DECIMAL(10, 2) COMMENT 'x, y', f ARRAY<STRUCT<a: INT>>, s.c MAP<STRING, INT>)"
     )
-    pair[1].add_columns("e DECIMAL(10, 2), f ARRAY<STRUCT<a: INT>>, s STRUCT<c: MAP<STRING, INT>>")
+    pair[1].add_columns(
+        "e DECIMAL(10, 2) COMMENT 'x, y', f ARRAY<STRUCT<a: INT>>, s STRUCT<c: MAP<STRING, INT>>"
+    )
     assert pair[0].schema == pair[1].schema
     assert pair[0].schema["s"].dataType.names == ["a", "b", "c"]
     same_as()

@@ -17,7 +17,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-CREATE = """CREATE TABLE {t} (id BIGINT, name STRING, p INT, s STRUCT<a: INT, b: STRING>) USING delta
+CREATE = """CREATE TABLE {t} (id BIGINT COMMENT 'the key', name STRING, p INT COMMENT 'by',
+    s STRUCT<a: INT COMMENT 'in', b: STRING>) USING delta
     PARTITIONED BY (p) COMMENT 'words'
     TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', note = 'it\\'s')"""
 ROWS = """INSERT INTO {t} SELECT id, concat('n', id), CAST(id % 3 AS INT),
@@ -48,6 +49,12 @@ GROUPS = {
         "MERGE INTO {t} AS name USING (SELECT 6L AS id, 'hidden' AS b) s ON name.id = s.id "
         "WHEN MATCHED THEN UPDATE SET name.name = s.b",
     ],
+    "comments": [
+        "ALTER TABLE {t} SET TBLPROPERTIES ('comment' = 'newer')",
+        "ALTER TABLE {t} ADD COLUMNS (e INT COMMENT 'new', s.c INT COMMENT 'nested')",
+        "UPDATE {t} SET s.c = 1 WHERE id = 3",
+        "ALTER TABLE {t} UNSET TBLPROPERTIES ('comment')",
+    ],
     "columns and whole partitions": [
         "ALTER TABLE {t} SET TBLPROPERTIES ('x' = 'y', 'delta.logRetentionDuration' = 'interval 20 days')",
         "ALTER TABLE {t} UNSET TBLPROPERTIES IF EXISTS ('x', 'nothing')",
@@ -72,20 +79,21 @@ QUERIES = [
 
 
 def told(spark: Any, place: str) -> dict[str, Any]:
-    """What Delta-Spark tells of a table: its properties and operations."""
+    """What Delta-Spark tells of a table: its description, properties and operations."""
     detail = spark.sql(f"DESCRIBE DETAIL delta.`{place}`").collect()[0]
     history = spark.sql(f"DESCRIBE HISTORY delta.`{place}`").collect()
     return {
-        "properties": {key: value for key, value in detail.properties.items() if key != "comment"},
+        "description": detail.description,
+        "properties": detail.properties,
         "operations": [row.operation for row in history],
     }
 
 
 def read(spark: Any, place: str) -> tuple[Any, str]:
-    """The rows and columns, as Delta-Spark reads them."""
+    """The rows, and the columns with their comments, as Delta-Spark reads them."""
     spark.sql(f"REFRESH TABLE delta.`{place}`")
     frame = spark.table(f"delta.`{place}`")
-    return multiset(collected(frame)), frame.schema.simpleString()
+    return multiset(collected(frame)), frame.schema.json()
 
 
 @pytest.mark.timeout(900)
@@ -106,6 +114,21 @@ def test_the_same_statements(delta_spark: Any, tmp_path: Any, group: str) -> Non
             found = sql(delta_spark, query.format(t=f"delta.`{mine}`"))
             expected = delta_spark.sql(query.format(t=f"delta.`{theirs}`"))
             assert multiset(collected(found)) == multiset(collected(expected)), query
+
+
+def test_columns_of_a_query_keep_their_comments(delta_spark: Any, tmp_path: Any) -> None:
+    from delvec import sql
+
+    source = f"delta.`{tmp_path / 'source'}`"
+    delta_spark.sql(CREATE.format(t=source))
+    for run, place in ((lambda text: sql(delta_spark, text), "mine"), (delta_spark.sql, "theirs")):
+        run(
+            f"CREATE TABLE delta.`{tmp_path / place}` USING delta "
+            f"AS SELECT id + 1 AS next, id, s FROM {source}"
+        )
+    mine, theirs = (read(delta_spark, str(tmp_path / place))[1] for place in ("mine", "theirs"))
+    assert mine == theirs
+    assert '"comment":"the key"' in mine
 
 
 def test_detail_is_told_alike(delta_spark: Any, tmp_path: Any) -> None:

@@ -70,7 +70,8 @@ def _parameters(delta: RowDelta, state: TableState) -> dict[str, str]:
             "partitionBy": orjson.dumps(list(state.metadata.partition_columns)).decode(),
             "properties": orjson.dumps(dict(state.metadata.configuration)).decode(),
         }
-        found = {"isManaged": "false", "description": "null"} | created | found
+        # No description is the text null, as Delta-Spark has it.
+        found = {"isManaged": "false", "description": state.metadata.description or "null"} | created | found
     return found
 
 

@@ -40,8 +40,10 @@ def state_after(snapshot: Snapshot, change: MetadataChange | None) -> TableState
     """Protocol and metadata of ``snapshot`` after the change; refuses what the table cannot become."""
     if change is None:
         return TableState(snapshot.protocol, snapshot.metadata)
-    features = {n: v for n, v in change.properties.items() if _is_feature(n)}
-    configuration = _configured(snapshot, {n: v for n, v in change.properties.items() if not _is_feature(n)})
+    asked = dict(change.properties)
+    description = asked.pop(properties.COMMENT, snapshot.metadata.description)
+    features = {n: v for n, v in asked.items() if _is_feature(n)}
+    configuration = _configured(snapshot, {n: v for n, v in asked.items() if not _is_feature(n)})
     _verify_mapping_change(snapshot, configuration)
     schema = _schema_after(snapshot, change.schema, configuration)
     configuration = _with_columns_for_lineage(snapshot, configuration)
@@ -53,6 +55,7 @@ def state_after(snapshot: Snapshot, change: MetadataChange | None) -> TableState
         upgraded(snapshot.protocol, needed),
         replace(
             snapshot.metadata,
+            description=description,
             schema_string=snapshot.metadata.schema_string if unchanged else render_schema(schema),
             configuration=configuration,
         ),

@@ -132,6 +132,10 @@ SETTABLE: Mapping[str, tuple[Check, str]] = MappingProxyType(
 _BY_LOWER_CASE = {name.lower(): name for name in SETTABLE}
 
 
+COMMENT = "comment"
+"""Set like a property, as Spark does, and kept as the table's description."""
+
+
 def verified(name: str, value: str | None) -> str:
     """The property's name in its true spelling, where ``value`` may be set; None stands for unsetting it."""
     if name.lower().startswith(CONSTRAINT_PREFIX):

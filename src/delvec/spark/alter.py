@@ -10,6 +10,7 @@ from delvec.row_delta import MetadataChange, Read, RowDelta, Verb
 from delvec.schema import Array, DataType, Field, Map, Schema, Struct
 from delvec.spark.commit import Looking, commit
 from delvec.spark.target import OperationResult, Target
+from delvec.spark.types import comment_of
 
 OPERATION = "ADD COLUMNS"
 
@@ -56,4 +57,9 @@ def _inside(held: DataType, new: DataType, path: tuple[str, ...]) -> DataType:
 
 
 def _told(field: Field) -> dict[str, object]:
-    return {"name": field.name, "type": str(field.type), "nullable": field.nullable, "metadata": {}}
+    return {
+        "name": field.name,
+        "type": str(field.type),
+        "nullable": field.nullable,
+        "metadata": comment_of(field) or {},
+    }

@@ -45,7 +45,7 @@ from delvec.spark.files import (
 )
 from delvec.spark.footers import schemas_by_id
 from delvec.spark.partitions import in_folder_names
-from delvec.spark.types import logical, quoted, selected, spark_type
+from delvec.spark.types import comment_of, logical, quoted, selected, spark_field, spark_type
 from delvec.spark.vectors import CHUNK_BITS, FILE_SHIFT, VectorFiles, chunk_estimate, chunks_of
 from delvec.spark.words import Words, gathered, is_live
 from delvec.storage import Storage
@@ -273,14 +273,15 @@ class _GroupScan:
         """The table's column, by its own name and type."""
         constants = {constant.name: constant for constant in self.group.constants}
         if field.type == Primitive("void"):
-            held = "NULL"
-        elif self.group.values_by_file and field.name in constants:
-            held = f"{self._own(_VALUES)}.{quoted(field.name)}"
-        else:
-            field = constants.get(field.name, field)
-            held, named = quoted(field.physical_name), spark_type(field.type)
-            if named != spark_type(field.type, physical=True):
-                return F.col(held).cast(named).alias(field.name)
+            return _commented(F.lit(None), field)
+        if self.group.values_by_file and field.name in constants:
+            return f"{self._own(_VALUES)}.{quoted(field.name)} AS {quoted(field.name)}"
+        stored = constants.get(field.name, field)
+        held, named = quoted(stored.physical_name), spark_type(stored.type, comments=True)
+        if named != spark_type(stored.type, physical=True, comments=True):
+            return _commented(F.col(held).cast(named), stored)
+        if field.comment is not None and field.name in constants:
+            return _commented(F.col(held), field)  # which Spark's partition columns have lost
         return f"{held} AS {quoted(field.name)}"
 
     def _paths(self) -> list[str]:
@@ -295,7 +296,7 @@ class _GroupScan:
         names = {field.name for field in group.constants}
         stored = [f for f in group.schema if f.name not in names and f.type != Primitive("void")]
         native = group.constants if group.values_in_folders else ()
-        fields = [StructField(f.physical_name, spark_type(f.type, physical=True)) for f in (*stored, *native)]
+        fields = [spark_field(f, physical=True) for f in (*stored, *native)]
         # Also where no one asks for it: then Spark reads nothing, and scans of one folder are of one listing.
         fields.insert(len(stored), StructField(ROW_INDEX, LongType()))
         locations = group.files.column("location").to_pylist()
@@ -351,9 +352,7 @@ class _GroupScan:
             columns[_NUMBER], kinds[_NUMBER] = pa.array(np.arange(len(files))), LongType()
         if self.group.values_by_file:
             columns[_VALUES] = files.column("partition").combine_chunks()
-            kinds[_VALUES] = StructType(
-                [StructField(f.name, spark_type(f.type)) for f in self.group.constants]
-            )
+            kinds[_VALUES] = StructType([spark_field(f) for f in self.group.constants])
         schema = StructType([StructField(self._own(name), kind) for name, kind in kinds.items()])
         named = {self._own(name): column for name, column in columns.items()}
         return self.spark.createDataFrame(pa.table(named), schema)
@@ -379,3 +378,8 @@ class _GroupScan:
         key, words = self._own(_KEY), self._own(_WORDS)
         deleted = deleted_rows(self._own(_NUMBER), self._own(_ROW), key, words)
         return frame.join(chunks.toDF(key, words), F.expr(deleted), "left_anti")
+
+
+def _commented(column: Column, field: Field) -> Column:
+    """The column under the field's name, with its comment."""
+    return column.alias(field.name, metadata=comment_of(field) or {})

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentat
 from pyspark.sql import types as spark
 
 from delvec.errors import UnsupportedFeatureError
-from delvec.schema import Array, DataType, Decimal, Field, Map, Primitive, Schema, Struct
+from delvec.schema import COMMENT, Array, DataType, Decimal, Field, Map, Primitive, Schema, Struct
 
 _PRIMITIVES: dict[str, spark.DataType] = {
     "boolean": spark.BooleanType(),
@@ -31,29 +31,44 @@ _PRIMITIVES: dict[str, spark.DataType] = {
 
 
 def logical(schema: Schema) -> spark.StructType:
-    """The schema by the names that users know."""
-    return _struct(schema, physical=False)
+    """The schema by the names that users know, with comments."""
+    return _struct(schema, physical=False, comments=True)
 
 
 def physical(schema: Schema) -> spark.StructType:
     """The schema by the names that data files hold."""
-    return _struct(schema, physical=True)
+    return _struct(schema, physical=True, comments=False)
 
 
-def spark_type(data_type: DataType, *, physical: bool = False) -> spark.DataType:
+def spark_field(field: Field, *, physical: bool = False) -> spark.StructField:
+    """The column, nullable, with its comment and those of nested fields."""
+    name = field.physical_name if physical else field.name
+    kind = spark_type(field.type, physical=physical, comments=True)
+    return spark.StructField(name, kind, metadata=comment_of(field))
+
+
+def comment_of(field: Field) -> dict[str, str] | None:
+    """The comment as Spark keeps it: in the column's metadata."""
+    return None if field.comment is None else {COMMENT: field.comment}
+
+
+def spark_type(data_type: DataType, *, physical: bool = False, comments: bool = False) -> spark.DataType:
+    """``comments``: nested fields keep theirs. Spark takes types whose comments differ for different ones."""
     match data_type:
         case Primitive(name) if name in _PRIMITIVES:
             return _PRIMITIVES[name]
         case Decimal(precision, scale):
             return spark.DecimalType(precision, scale)
         case Array(element, contains_null):
-            return spark.ArrayType(spark_type(element, physical=physical), contains_null)
+            return spark.ArrayType(spark_type(element, physical=physical, comments=comments), contains_null)
         case Map(key, value, value_contains_null):
             return spark.MapType(
-                spark_type(key, physical=physical), spark_type(value, physical=physical), value_contains_null
+                spark_type(key, physical=physical, comments=comments),
+                spark_type(value, physical=physical, comments=comments),
+                value_contains_null,
             )
         case Struct():
-            return _struct(data_type, physical=physical)
+            return _struct(data_type, physical=physical, comments=comments)
     raise UnsupportedFeatureError(f"type {data_type} has no Spark equivalent", feature=str(data_type))
 
 
@@ -131,13 +146,14 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _struct(struct: Struct, *, physical: bool) -> spark.StructType:
+def _struct(struct: Struct, *, physical: bool, comments: bool) -> spark.StructType:
     return spark.StructType(
         [
             spark.StructField(
                 field.physical_name if physical else field.name,
-                spark_type(field.type, physical=physical),
+                spark_type(field.type, physical=physical, comments=comments),
                 field.nullable,
+                comment_of(field) if comments else None,
             )
             for field in struct
         ]

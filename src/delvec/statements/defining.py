@@ -14,6 +14,7 @@ from delvec.statements.cursor import Name
 from delvec.statements.definitions import is_path
 from delvec.statements.frames import Frames
 from delvec.statements.places import COLUMNS, pointed_at
+from delvec.statements.tables import snapshot_of
 from delvec.statements.tree import AddColumns, Create, NewColumn, SetProperties, UnsetProperties
 from delvec.statements.values import properties, text_of
 from delvec.table import Table, registered_table
@@ -49,7 +50,9 @@ def set_properties(frames: Frames, asked: SetProperties) -> None:
 
 def unset_properties(frames: Frames, asked: UnsetProperties) -> None:
     table = frames.tables.of(asked.table)
-    names, held = list(properties(frames.spark, asked.properties, frames.parameters)), table.properties
+    names, held = list(properties(frames.spark, asked.properties, frames.parameters)), set(table.properties)
+    if "description" in snapshot_of(table).details():
+        held.add(_COMMENT)
     missing = [name for name in names if name not in held]
     if missing and not asked.if_exists:
         raise InvalidOperationError(
