@@ -10,12 +10,12 @@ from delvec.row_delta import Verb
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "concurrency.md"
 WORDS = {
-    Rule.TOP: "top",
+    Rule.TOP: "rebase",
     Rule.CHECK: "check",
-    Rule.REPLAN: "plan anew",
-    Rule.KEEP: "keep",
+    Rule.REPLAN: "replan",
+    Rule.KEEP: "keep rest",
     Rule.KEYS: "keys",
-    Rule.AGAIN: "again",
+    Rule.AGAIN: "rerun",
 }
 
 
