@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from delvec.schema import Field, Primitive, Struct
 from delvec.statements.cursor import Cursor, Span
 from delvec.statements.edits import edited
 from delvec.statements.lexer import tokenize
-from delvec.statements.qualifiers import short_paths, unqualified_parts, without_qualifier
+from delvec.statements.qualifiers import Qualifier, without_qualifier
+from delvec.statements.scopes import Scopes
 
-COLUMNS = {"id", "s", "x"}
+COLUMNS = Struct(tuple(Field(name, Primitive("long")) for name in ("id", "s", "x")))
 
 
 def bare(text, qualifier="t"):
     span = Span(text, tokenize(text)[:-1])
-    edits = [
-        *short_paths(span.tokens),
-        *without_qualifier(span, qualifier, COLUMNS),
-    ]
+    table = Qualifier(("delta", qualifier), COLUMNS, case_sensitive=False)
+    edits = without_qualifier(Scopes.of(span, before="SELECT "), table)
     return edited(text, span.start, span.end, edits)
 
 
@@ -57,4 +57,5 @@ def test_a_column_of_the_qualifiers_name():
 )
 def test_columns_that_are_set(text, parts):
     name = Cursor(text, tokenize(text)).name("a column")
-    assert unqualified_parts(name, "t", COLUMNS) == parts
+    table = Qualifier(("delta", "t"), COLUMNS, case_sensitive=False)
+    assert name.parts[table.length(name.parts) :] == parts

@@ -35,7 +35,7 @@ _SparkParser: Any = Spark.Parser
 _WILDCARD = re.compile("[%_]")
 
 
-class _ConditionParser(_SparkParser):  # type: ignore[misc]
+class ConditionParser(_SparkParser):  # type: ignore[misc]
     """Spark's grammar with calls and names left as they are written.
 
     The full parser turns some calls into operators, not always with the operands in their places, and
@@ -54,7 +54,7 @@ def parse_expression(text: str) -> exp.Expr:
     dialect = Spark()
     try:
         tokens = dialect.tokenize(text)
-        trees = _ConditionParser(dialect=dialect).parse_into(exp.Condition, tokens, text)
+        trees = ConditionParser(dialect=dialect).parse_into(exp.Condition, tokens, text)
     except ParseError as error:
         raise _syntax_error(text, error) from error
     except RecursionError as error:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 
 from delvec.errors import InvalidOperationError
 from delvec.spark.merge_builder import MergeBuilder
@@ -12,10 +15,12 @@ from delvec.spark.target import OperationResult
 from delvec.spark.types import quoted
 from delvec.statements.cursor import Span
 from delvec.statements.edits import Edit, edited
-from delvec.statements.frames import Frames
+from delvec.statements.frames import EXPRESSION, Frames
 from delvec.statements.places import pointed_at
-from delvec.statements.qualifiers import short_paths, unqualified_parts, without_qualifier
-from delvec.statements.relations import has_query
+from delvec.statements.qualifiers import Qualifier, short_paths, without_qualifier
+from delvec.statements.relations import relations
+from delvec.statements.scopes import Scopes
+from delvec.statements.tables import snapshot_of
 from delvec.statements.tree import Assignment, Delete, Merge, MergeClause, Update
 from delvec.table import Table
 
@@ -24,45 +29,46 @@ _SOURCE = "source"
 
 def delete(frames: Frames, asked: Delete) -> OperationResult:
     table = frames.tables.of(asked.table)
-    with _Texts(frames, table, asked.alias or asked.table.parts[-1], _present(asked.where)) as texts:
-        return table.delete(None if asked.where is None else texts.of(asked.where), alias=texts.alias)
+    target = _target(frames, asked, table)
+    with _Texts(frames, table, target, _present(asked.where)) as texts:
+        return table.delete(texts.condition(asked.where), alias=target.names[-1])
 
 
 def update(frames: Frames, asked: Update) -> OperationResult:
-    table, qualifier = frames.tables.of(asked.table), asked.alias or asked.table.parts[-1]
+    table = frames.tables.of(asked.table)
+    target = _target(frames, asked, table)
     spans = [each.value for each in asked.set] + _present(asked.where)
-    with _Texts(frames, table, qualifier, spans) as texts:
-        values = _assigned(asked.set, qualifier, texts)
-        where = None if asked.where is None else texts.of(asked.where)
-        return table.update(values, where, alias=texts.alias)
+    with _Texts(frames, table, target, spans) as texts:
+        values: dict[str, str] = {}
+        for each in asked.set:
+            _put(values, each, target, texts.of(each.value))
+        return table.update(values, texts.condition(asked.where), alias=target.names[-1])
 
 
 def merge(frames: Frames, asked: Merge) -> OperationResult:
     table = frames.tables.of(asked.table)
-    target_alias = asked.alias or asked.table.parts[-1]
-    source_alias = asked.source_alias or _unlike(target_alias)
+    target = _target(frames, asked, table)
+    source_alias = asked.source_alias or _unlike(target.names[-1])
     spans = [asked.on, *(span for clause in asked.clauses for span in _spans(clause))]
     with pointed_at(frames.spark, *spans):
+        texts = _MergeTexts(frames, target, _source_tables(frames, asked.source))
         builder = table.merge(
             lambda: frames.rows_of(asked.source),
-            _plain(frames, asked.on),
+            texts.of(asked.on),
             source_alias,
-            target_alias,
+            target.names[-1],
             asked.merge_schema,
         )
-        columns = _columns(table)
         for clause in asked.clauses:
-            builder = _with_clause(frames, builder, clause, target_alias, columns)
+            builder = _with_clause(texts, builder, clause)
         return builder.execute()
 
 
-def _with_clause(
-    frames: Frames, builder: MergeBuilder, clause: MergeClause, alias: str, columns: Collection[str]
-) -> MergeBuilder:
-    condition = None if clause.condition is None else _plain(frames, clause.condition)
+def _with_clause(texts: _MergeTexts, builder: MergeBuilder, clause: MergeClause) -> MergeBuilder:
+    condition = None if clause.condition is None else texts.of(clause.condition)
     values: dict[str, str] = {}
     for each in clause.values or ():
-        _put(values, each, unqualified_parts(each.column, alias, columns), _plain(frames, each.value))
+        _put(values, each, texts.target, texts.of(each.value))
     match clause.kind, clause.action:
         case "matched", "delete":
             return builder.when_matched_delete(condition)
@@ -85,7 +91,7 @@ class _Texts:
 
     frames: Frames
     table: Table
-    qualifier: str
+    target: Qualifier
     spans: Sequence[Span]
     _edits: Sequence[Edit] = ()
     _stack: ExitStack | None = None
@@ -101,44 +107,64 @@ class _Texts:
         assert self._stack is not None
         return self._stack.__exit__(*problem)  # type: ignore[arg-type]
 
-    @property
-    def alias(self) -> str | None:
-        """What subqueries call the table; None without one."""
-        return self.qualifier if any(has_query(span) for span in self.spans) else None
-
-    @property
-    def columns(self) -> Collection[str]:
-        return _columns(self.table)
-
     def of(self, span: Span) -> str:
-        taken = {edit.start for edit in self._edits}
-        edits = [
-            *self._edits,
-            *self.frames.parameters.literals(span),
-            *short_paths(span.tokens, taken),
-            *without_qualifier(span, self.qualifier, self.columns),
-        ]
+        return self._text(span, self._scopes(span))
+
+    def condition(self, span: Span | None) -> str | Column | None:
+        """The condition; one whose names are not certain as a Column, which prunes nothing."""
+        if span is None:
+            return None
+        scopes = self._scopes(span)
+        text = self._text(span, scopes)
+        return text if scopes is not None else F.expr(text)
+
+    def _scopes(self, span: Span) -> Scopes | None:
+        return Scopes.of(span, self.frames.nested(span), EXPRESSION)
+
+    def _text(self, span: Span, scopes: Scopes | None) -> str:
+        edits = [*self._edits, *self.frames.parameters.literals(span)]
+        if scopes is not None:
+            bare = without_qualifier(scopes, self.target)
+            taken = {edit.start for edit in bare}
+            inner = self.frames.qualifiers(self.frames.nested(span))
+            paths = short_paths(scopes, inner, [self.target])
+            edits += bare + [edit for edit in paths if edit.start not in taken]
         return edited(span.source, span.start, span.end, edits)
 
 
-def _assigned(given: Sequence[Assignment], qualifier: str, texts: _Texts) -> dict[str, str]:
-    values: dict[str, str] = {}
-    for each in given:
-        parts = unqualified_parts(each.column, qualifier, texts.columns)
-        _put(values, each, parts, texts.of(each.value))
-    return values
+@dataclass(frozen=True, slots=True)
+class _MergeTexts:
+    """Conditions and values of a MERGE: Spark knows both tables by their aliases."""
+
+    frames: Frames
+    target: Qualifier
+    sources: Sequence[Qualifier]
+
+    def of(self, span: Span) -> str:
+        edits = self.frames.parameters.literals(span)
+        scopes = Scopes.of(span, before=EXPRESSION)
+        if scopes is not None:
+            edits += short_paths(scopes, {}, [self.target, *self.sources])
+        return edited(span.source, span.start, span.end, edits)
 
 
-def _put(values: dict[str, str], given: Assignment, parts: Sequence[str], text: str) -> None:
+def _target(frames: Frames, asked: Delete | Update | Merge, table: Table) -> Qualifier:
+    return frames.qualifier(asked.table, asked.alias, snapshot_of(table).schema)
+
+
+def _source_tables(frames: Frames, source: Span) -> list[Qualifier]:
+    """The table that a MERGE has as its source, if it is one of ours."""
+    found = relations(source, listed=True)
+    first = [each for each in found if each.span.start == source.start and frames.tables.is_ours(each.name)]
+    return [make() for make in frames.qualifiers(first).values()]
+
+
+def _put(values: dict[str, str], given: Assignment, target: Qualifier, text: str) -> None:
+    parts = given.column.parts[target.length(given.column.parts) :]
     key = ".".join(map(quoted, parts))
     if key.lower() in {known.lower() for known in values}:
         raise InvalidOperationError(f"column {given.column} is given twice, expected once")
     values[key] = text
-
-
-def _plain(frames: Frames, span: Span) -> str:
-    edits = [*frames.parameters.literals(span), *short_paths(span.tokens)]
-    return edited(span.source, span.start, span.end, edits)
 
 
 def _spans(clause: MergeClause) -> list[Span]:
@@ -147,10 +173,6 @@ def _spans(clause: MergeClause) -> list[Span]:
 
 def _present(span: Span | None) -> list[Span]:
     return [] if span is None else [span]
-
-
-def _columns(table: Table) -> Collection[str]:
-    return {name.lower() for name in table.schema.names}
 
 
 def _unlike(alias: str) -> str:

@@ -1,8 +1,8 @@
-"""Where expressions end, and where they can be taken apart."""
+"""Where value expressions end."""
 
 from __future__ import annotations
 
-from delvec.statements.cursor import Cursor, Span
+from delvec.statements.cursor import Cursor
 from delvec.statements.lexer import Kind
 
 _OPERATORS = frozenset(["+", "-", "*", "/", "%", "||", "&", "|", "^", "<<", ">>"])
@@ -75,25 +75,3 @@ def _after_case(cursor: Cursor) -> int:
             return cursor.at
     cursor.at = start
     raise cursor.error("CASE has no END")
-
-
-def conjuncts(condition: Span) -> list[Span]:
-    """The parts that AND joins; the whole condition where OR does."""
-    cursor = Cursor(condition.source, condition.tokens)
-    found, first, cases, betweens = [], 0, 0, 0
-    while cursor.at < len(condition.tokens):
-        token = cursor.here
-        word = "" if cursor.at and cursor.tokens[cursor.at - 1].is_symbol(".") else token.word
-        cases += {"CASE": 1, "END": -1 if cases else 0}.get(word, 0)
-        if not cases and word == "OR":
-            return [condition]
-        if not cases and word == "BETWEEN":
-            betweens += 1
-        elif not cases and word == "AND":
-            if betweens:
-                betweens -= 1
-            else:
-                found.append(cursor.span(first, cursor.at))
-                first = cursor.at + 1
-        cursor.at = cursor.closing() + 1 if token.is_symbol("(") or token.is_symbol("[") else cursor.at + 1
-    return [part for part in (*found, cursor.span(first, cursor.at)) if part.tokens]

@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.schema import Schema
 from delvec.spark.conditions import reason_of
 from delvec.spark.session import session_facts
 from delvec.spark.types import quoted
 from delvec.statements import pruning
-from delvec.statements.cursor import Span
+from delvec.statements.cursor import Name, Span
 from delvec.statements.edits import Edit, edited
 from delvec.statements.lexer import Kind, syntax_error
 from delvec.statements.parameters import Parameters
 from delvec.statements.places import QUERY, pointed_at
-from delvec.statements.qualifiers import short_paths
+from delvec.statements.qualifiers import Qualifier, short_paths
 from delvec.statements.relations import Relation, nested_relations, relations
+from delvec.statements.scopes import Scopes
 from delvec.statements.tables import Tables, snapshot_of
 from delvec.table import Table
 
 _ALL_OF = "SELECT * FROM "
+EXPRESSION = "SELECT "
+"""What makes a query of an expression."""
+_Moment = tuple[int | None, dt.datetime | None]
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -35,6 +41,7 @@ class Frames:
     spark: SparkSession
     tables: Tables
     parameters: Parameters
+    _moments: dict[int, _Moment] = field(default_factory=dict)
 
     def rows_of(self, source: Span) -> DataFrame:
         """The rows of what may stand after FROM: a table or a query in parentheses, with an alias."""
@@ -50,11 +57,12 @@ class Frames:
             with pointed_at(self.spark, query, around=(before, QUERY[1])):
                 text = edited(query.source, query.start, query.end, edits)
                 return self.spark.sql(before + text, args=args)
-        frames = {f"t{number}": self.read(relation) for number, relation in enumerate(ours)}
+        scopes = Scopes.of(query, ours, before)
+        frames = {f"t{number}": self.read(each, query, scopes) for number, each in enumerate(ours)}
         edits = [Edit(edit.start, edit.end, _escaped(edit.text)) for edit in edits]
         for name, relation in zip(frames, ours, strict=True):
             edits += _replacing(relation, "{" + name + "}", _escaped)
-        edits += short_paths(query.tokens, {relation.span.start for relation in ours})
+        edits += [] if scopes is None else short_paths(scopes, self.qualifiers(ours))
         text = edited(query.source, query.start, query.end, edits, _escaped)
         with pointed_at(self.spark, query, around=(before, QUERY[1])):
             # Spark's own way to name a DataFrame in a query. It leaves no view behind, on Connect too,
@@ -71,16 +79,33 @@ class Frames:
         edits: list[Edit] = []
         try:
             for span in spans:
-                for relation in nested_relations(span):
-                    if self.tables.is_ours(relation.name):
-                        self._verify_other(relation, target)
-                        views.append(f"_delvec_{uuid.uuid4().hex}")
-                        self.read(relation).createTempView(views[-1])
-                        edits += _replacing(relation, views[-1], str)
+                ours = self.nested(span)
+                scopes = Scopes.of(span, ours, EXPRESSION) if ours else None
+                for relation in ours:
+                    self._verify_other(relation, target)
+                    views.append(f"_delvec_{uuid.uuid4().hex}")
+                    self.read(relation, span, scopes).createTempView(views[-1])
+                    edits += _replacing(relation, views[-1], str)
             yield edits
         finally:
             for view in views:
                 self.spark.catalog.dropTempView(view)
+
+    def nested(self, span: Span) -> list[Relation]:
+        """The tables of ours that subqueries of an expression read."""
+        return [relation for relation in nested_relations(span) if self.tables.is_ours(relation.name)]
+
+    def qualifiers(self, ours: Sequence[Relation]) -> Mapping[int, Callable[[], Qualifier]]:
+        """What the query calls these tables, by where they are named."""
+        return {relation.span.start: partial(self._qualifier, relation) for relation in ours}
+
+    def _qualifier(self, relation: Relation) -> Qualifier:
+        schema = snapshot_of(self.tables.of(relation.name), *self._moment(relation)).schema
+        return self.qualifier(relation.name, relation.alias, schema)
+
+    def qualifier(self, table: Name, alias: str | None, schema: Schema) -> Qualifier:
+        sensitive = session_facts(self.spark).case_sensitive
+        return Qualifier.of(table, alias, schema, case_sensitive=sensitive)
 
     def _verify_other(self, relation: Relation, target: Table) -> None:
         if self.tables.of(relation.name).location == target.location:
@@ -90,16 +115,25 @@ class Frames:
                 feature="subquery over the changed table",
             )
 
-    def read(self, relation: Relation) -> DataFrame:
+    def read(self, relation: Relation, query: Span, scopes: Scopes | None) -> DataFrame:
         """The table's rows at the version asked for, those left out that WHERE surely excludes."""
         table = self.tables.of(relation.name)
-        version = None if relation.version is None else self._version(relation.version)
-        timestamp = None if relation.timestamp is None else self._instant(relation.timestamp)
+        version, timestamp = self._moment(relation)
         where = None
-        if pruning.candidates(relation):
-            schema = snapshot_of(table, version, timestamp).schema
-            where = pruning.condition(relation, schema, self.parameters, session_facts(self.spark))
+        found = pruning.filters(relation, scopes)
+        if found:
+            called, facts = self._qualifier(relation), session_facts(self.spark)
+            where = pruning.condition(found, called, query, self.parameters, facts)
         return table.to_df(version=version, timestamp=timestamp, where=where)
+
+    def _moment(self, relation: Relation) -> _Moment:
+        """The version and the timestamp that are asked for; computed once, as it may be ``now()``."""
+        start = relation.span.start
+        if start not in self._moments:
+            version = None if relation.version is None else self._version(relation.version)
+            timestamp = None if relation.timestamp is None else self._instant(relation.timestamp)
+            self._moments[start] = version, timestamp
+        return self._moments[start]
 
     def _version(self, asked: Span) -> int:
         (token, *others) = asked.tokens

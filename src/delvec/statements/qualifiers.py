@@ -1,81 +1,99 @@
 """Names that are qualified by a table: ``t.id``, delta.`path`.id.
 
-Conditions prune files by bare names, so that the qualifier is taken away, as Spark would resolve the name: a
-qualifier first, else a column with a field inside. In a subquery the bare name could be another table's:
-there it stays, and Spark is told the table's alias.
+Spark resolves a name with the longest qualifier first, and takes it for a column with a field inside where
+no qualifier fits. The same is done here, for two reasons: conditions prune files by bare names, and Spark
+knows a table at a path by the path alone. In a subquery a bare name could be another table's: there the
+qualifier stays, and Spark is told the table's alias.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from delvec.statements.cursor import Cursor, Name, Span
-from delvec.statements.definitions import PROVIDERS
+from sqlglot import exp
+
+from delvec.schema import Schema
+from delvec.statements.cursor import Name
+from delvec.statements.definitions import PROVIDERS, is_path
 from delvec.statements.edits import Edit
-from delvec.statements.lexer import Kind, Token
-from delvec.statements.relations import is_query
+from delvec.statements.scopes import Named, Scopes, enclosing_selects, sources
 
 
-def short_paths(tokens: Sequence[Token], taken: Collection[int] = ()) -> list[Edit]:
-    """Edits that leave only the path of delta.`path` before a column; ``taken``: where tables are named."""
+@dataclass(frozen=True, slots=True)
+class Qualifier:
+    """What a statement calls a table, its alias or else its name, and the columns that may follow."""
+
+    names: tuple[str, ...]
+    schema: Schema
+    case_sensitive: bool
+
+    @classmethod
+    def of(cls, table: Name, alias: str | None, schema: Schema, *, case_sensitive: bool) -> Qualifier:
+        path = alias is None and is_path(table)
+        names = table.parts if path else (table.parts[-1] if alias is None else alias,)
+        return cls(names, schema, case_sensitive)
+
+    def length(self, parts: Sequence[str]) -> int:
+        """How many of a name's first parts are the qualifier, so that a column comes next.
+
+        Where no column comes next, neither as a field, it is the column that is unknown.
+        """
+        sizes = [size for size in range(len(self.names), 0, -1) if self._leads(parts, size)]
+        for size in sizes:
+            if self.has(parts[size]) or parts[size] == "*":
+                return size
+        return sizes[0] if sizes and not self.has(parts[0]) else 0
+
+    def _leads(self, parts: Sequence[str], size: int) -> bool:
+        given, known = parts[:size], self.names[-size:]
+        return len(parts) > size and all(map(self._same, given, known))
+
+    def _same(self, one: str, other: str) -> bool:
+        return one == other or (not self.case_sensitive and one.lower() == other.lower())
+
+    def has(self, name: str) -> bool:
+        return bool(self.schema.find(name, case_sensitive=self.case_sensitive))
+
+
+def without_qualifier(scopes: Scopes, table: Qualifier) -> list[Edit]:
+    """Edits that take the table's name away before columns, outside of subqueries."""
     return [
-        Edit(first.start, path.start, "")
-        for first, dot, path, after in zip(tokens, tokens[1:], tokens[2:], tokens[3:], strict=False)
-        if first.text.lower() in PROVIDERS
-        and dot.is_symbol(".")
-        and path.kind is Kind.QUOTED
-        and after.is_symbol(".")
-        and first.start not in taken
+        Edit(named.starts[0], named.starts[size], "")
+        for named in scopes.names(scopes.tree, nested=False)
+        if named.starts and (size := table.length(named.parts))
     ]
 
 
-def without_qualifier(span: Span, qualifier: str, columns: Collection[str]) -> list[Edit]:
-    """Edits that take the qualifier away, outside of subqueries. ``columns`` are lower-case names."""
-    tokens = span.tokens
-    inside = _inside_queries(span)
+def short_paths(
+    scopes: Scopes, tables: Mapping[int, Callable[[], Qualifier]], outer: Sequence[Qualifier] = ()
+) -> list[Edit]:
+    """Edits that leave only the path of delta.`path` before a column.
+
+    ``tables`` are those of ours, by where they are named; ``outer`` are seen from all of the text.
+    """
     return [
-        Edit(tokens[index].start, tokens[index + 2].start, "")
-        for index in _qualified(tokens, qualifier, columns)
-        if index not in inside
+        Edit(named.starts[0], named.starts[1], "")
+        for named in scopes.names(scopes.tree)
+        if named.starts and len(named.parts) > 2 and named.parts[0].lower() in PROVIDERS
+        if _is_path(named, scopes, tables, outer)
     ]
 
 
-def unqualified_parts(column: Name, qualifier: str, columns: Collection[str]) -> tuple[str, ...]:
-    """The parts of a column's name without the table's."""
-    parts = column.parts
-    if len(parts) > 2 and parts[0].lower() in PROVIDERS and column.quoted[1]:
-        parts = parts[1:]
-    if len(parts) == 1 or parts[0].lower() != qualifier.lower():
-        return parts
-    return parts[1:] if parts[1].lower() in columns or parts[0].lower() not in columns else parts
-
-
-def _qualified(tokens: Sequence[Token], qualifier: str, columns: Collection[str]) -> Iterator[int]:
-    """Where the qualifier stands before a column."""
-    for index, token in enumerate(tokens[:-2]):
-        is_first = index == 0 or not tokens[index - 1].is_symbol(".") or _is_path(tokens, index)
-        if not (is_first and token.is_name and token.name.lower() == qualifier.lower()):
-            continue
-        if tokens[index + 1].is_symbol(".") and tokens[index + 2].is_name:
-            column = tokens[index + 2].name.lower()
-            if column in columns or qualifier.lower() not in columns:
-                yield index
-
-
-def _is_path(tokens: Sequence[Token], index: int) -> bool:
-    return index >= 2 and tokens[index - 2].text.lower() in PROVIDERS and tokens[index].kind is Kind.QUOTED
-
-
-def _inside_queries(span: Span) -> set[int]:
-    """The indices of tokens that stand in a subquery."""
-    cursor = Cursor(span.source, span.tokens)
-    inside: set[int] = set()
-    for index, token in enumerate(span.tokens):
-        if (
-            token.is_symbol("(")
-            and index not in inside
-            and is_query(span.tokens, index + 1, len(span.tokens))
-        ):
-            cursor.at = index
-            inside.update(range(index, cursor.closing()))
-    return inside
+def _is_path(
+    named: Named,
+    scopes: Scopes,
+    tables: Mapping[int, Callable[[], Qualifier]],
+    outer: Sequence[Qualifier],
+) -> bool:
+    """Whether the name starts with that of a table at a path, in the innermost scope that knows its start."""
+    for select in enclosing_selects(named.node):
+        inner = sources(select)
+        starts = [scopes.start(source) for source in inner if isinstance(source, exp.Table)]
+        found = [tables[start]() for start in starts if start in tables]
+        if any(table.length(named.parts) == 2 for table in found):
+            return True
+        is_alias = any(source.alias_or_name.lower() == named.parts[0].lower() for source in inner)
+        if is_alias or any(table.has(named.parts[0]) for table in found):
+            return False
+    return any(table.length(named.parts) == 2 for table in outer)

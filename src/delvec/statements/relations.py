@@ -4,13 +4,14 @@ A table's name is what follows FROM, JOIN or a comma between them (TABLE and USI
 function's or that of a common table expression. FROM inside a function's parentheses, as in
 ``extract(year FROM d)``, is no clause.
 
-For pruning, each name comes with its query block: the relations beside it, how they are joined, and WHERE.
+Only names, versions and aliases are read here, for statements that no other parser knows. What a column's
+name means and what WHERE says of a table comes from a parse of the query (``scopes``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from delvec.statements.cursor import Cursor, Name, Span
 from delvec.statements.expressions import after_value
@@ -29,19 +30,6 @@ _NO_ALIAS = frozenset(
 )
 
 
-@dataclass(slots=True)
-class Block:
-    """One SELECT. ``joins`` are the words before each JOIN, none for a comma, in the order of ``names``.
-
-    ``names``: of the relations, by alias or last part. ``reshaped``: WHERE does not see the tables' own rows.
-    """
-
-    names: list[str] = field(default_factory=list)
-    joins: list[frozenset[str]] = field(default_factory=list)
-    where: Span | None = None
-    reshaped: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Relation:
     """A table in a query.
@@ -49,8 +37,6 @@ class Relation:
     span         its name and the version asked for
     alias        its alias, None without one
     alias_at     where one can be put; None where the grammar has no place for it
-    renamed      the alias also renames the columns
-    position     which relation of its block it is
     """
 
     name: Name
@@ -59,14 +45,6 @@ class Relation:
     timestamp: Span | None
     alias: str | None
     alias_at: int | None
-    renamed: bool
-    block: Block
-    position: int
-
-    @property
-    def shown_as(self) -> str:
-        """What qualifies its columns."""
-        return self.alias if self.alias is not None else self.name.parts[-1]
 
 
 def relations(span: Span, *, listed: bool = False) -> list[Relation]:
@@ -86,21 +64,9 @@ def nested_relations(span: Span) -> list[Relation]:
     return scan.found
 
 
-def has_query(span: Span) -> bool:
-    """Whether there is a subquery in the expression."""
-    tokens = span.tokens
-    return any(
-        token.is_symbol("(") and is_query(tokens, index + 1, len(tokens))
-        for index, token in enumerate(tokens)
-    )
-
-
 def alias_after(source: Span) -> str | None:
-    """The alias at the end of a relation, such as a MERGE's source."""
-    scan = _Scan(source)
-    block = Block()
-    scan.relation(0, len(source.tokens), block, frozenset())
-    return block.names[0] if block.names else None
+    """What qualifies the columns of a relation, such as a MERGE's source: its alias, else its name."""
+    return _Scan(source).relation(0, len(source.tokens), frozenset())[1]
 
 
 class _Scan:
@@ -111,13 +77,13 @@ class _Scan:
         self.found: list[Relation] = []
 
     def region(self, at: int, end: int, ctes: frozenset[str], *, listed: bool = False) -> None:
-        """A query, or with ``listed`` the relations of a FROM clause, whose WHERE is not here."""
-        start, block, in_from, expecting = at, Block(reshaped=listed), listed, listed
+        """A query, or with ``listed`` the relations of a FROM clause."""
+        start, in_from, expecting = at, listed, listed
         while at < end:
             token = self.tokens[at]
             word = "" if at > start and self.tokens[at - 1].is_symbol(".") else token.word
             if expecting and word != "LATERAL":
-                at, expecting = self.relation(at, end, block, ctes), False
+                at, expecting = self.relation(at, end, ctes)[0], False
                 continue
             if token.is_symbol("("):
                 close = self.closing[at]
@@ -127,21 +93,11 @@ class _Scan:
             if word == "WITH" and self._has_expression(at, end):
                 at, ctes = self.expressions(at, end, ctes)
                 continue
-            if word in _SET_OPERATIONS and not self.tokens[at - 1].is_symbol("*"):
-                block = Block()
-            block.reshaped |= word in _RESHAPING or token.is_symbol("|>")
-            if word == "WHERE":
-                block.where = self._until_clause(at + 1, end)
             lateral_view = word == "LATERAL" and self._word(at + 1) == "VIEW"
             if word in _CLAUSES or token.is_symbol("|>") or lateral_view:
                 in_from = False  # commas are not between relations any more
-            if lateral_view:
-                block.names.append("")
-                block.joins.append(frozenset())
             expecting = expecting or self._expects(at, start, end, in_from=in_from)
-            if expecting and word != "LATERAL":
-                in_from = in_from or word == "FROM"
-                block.joins.append(self._join(at) if block.names else frozenset())
+            in_from = in_from or (expecting and word == "FROM")
             at += 1
 
     def nested(self, at: int, end: int, ctes: frozenset[str]) -> None:
@@ -176,8 +132,8 @@ class _Scan:
             at += 1
         return at, ctes
 
-    def relation(self, at: int, end: int, block: Block, ctes: frozenset[str]) -> int:
-        """One relation, which starts here; the index after it and its alias."""
+    def relation(self, at: int, end: int, ctes: frozenset[str]) -> tuple[int, str | None]:
+        """One relation, which starts here; the index after its alias, and what qualifies its columns."""
         token, name = self.tokens[at], None
         first, version, timestamp = at, None, None
         if token.is_symbol("("):
@@ -194,28 +150,22 @@ class _Scan:
             version, timestamp = _version(cursor)
             at = cursor.at
         else:  # VALUES, whose rows are in parentheses
-            block.names.append("")
-            return at + 1
+            return at + 1, None
         last = at
         if name is not None and at < end and self.tokens[at].is_symbol("("):  # a function
             self.nested(at + 1, self.closing[at], ctes)
             at, name = self.closing[at] + 1, None
-        at = self._after_sample(at, end, block)
+        at = self._after_sample(at, end)
         alias_at = None if self._word(first - 1) == "TABLE" else self.tokens[at - 1].end
-        alias, renamed, at = self._alias(at, end)
-        position = len(block.names)
-        block.names.append(alias if alias is not None else name.parts[-1] if name is not None else "")
+        alias, at = self._alias(at, end)
         is_cte = name is not None and len(name.parts) == 1 and name.parts[0].lower() in ctes
         if name is not None and not is_cte:
             span = Span(self.source, self.tokens[first:last])
-            self.found.append(
-                Relation(name, span, version, timestamp, alias, alias_at, renamed, block, position)
-            )
-        return at
+            self.found.append(Relation(name, span, version, timestamp, alias, alias_at))
+        return at, name.parts[-1] if alias is None and name is not None else alias
 
-    def _after_sample(self, at: int, end: int, block: Block) -> int:
+    def _after_sample(self, at: int, end: int) -> int:
         if at < end and self._word(at) == "TABLESAMPLE":
-            block.reshaped = True
             at += 1
             while at < end and self.tokens[at].is_symbol("("):
                 at = self.closing[at] + 1
@@ -223,18 +173,18 @@ class _Scan:
                     at += 1
         return at
 
-    def _alias(self, at: int, end: int) -> tuple[str | None, bool, int]:
+    def _alias(self, at: int, end: int) -> tuple[str | None, int]:
         if at < end and self._word(at) == "AS":
             at += 1
         elif at >= end or not self.tokens[at].is_name or self._word(at) in _NO_ALIAS:
-            return None, False, at
+            return None, at
         if at >= end or not self.tokens[at].is_name:
-            return None, False, at
+            return None, at
         alias = self.tokens[at].name
         at += 1
-        if at < end and self.tokens[at].is_symbol("("):
-            return alias, True, self.closing[at] + 1
-        return alias, False, at
+        if at < end and self.tokens[at].is_symbol("("):  # names of its columns
+            return alias, self.closing[at] + 1
+        return alias, at
 
     def _expects(self, at: int, start: int, end: int, *, in_from: bool) -> bool:
         """Whether a relation must follow this token."""
@@ -251,23 +201,6 @@ class _Scan:
             return self.tokens[at + 1].is_name
         starts = at == start or before in (*_SET_OPERATIONS, "ALL", "DISTINCT")
         return word == "TABLE" and starts and self.tokens[at + 1].is_name
-
-    def _join(self, at: int) -> frozenset[str]:
-        """The words before JOIN."""
-        words = []
-        while at > 0 and self._word(at - 1) in _JOIN_WORDS:
-            at -= 1
-            words.append(self._word(at))
-        return frozenset(words)
-
-    def _until_clause(self, at: int, end: int) -> Span | None:
-        first = at
-        while at < end:
-            is_field = self.tokens[at - 1].is_symbol(".")
-            if (self._word(at) in _CLAUSES and not is_field) or self.tokens[at].is_symbol("|>"):
-                break
-            at = self.closing[at] + 1 if self.tokens[at].is_symbol("(") else at + 1
-        return Span(self.source, self.tokens[first:at]) if at > first else None
 
     def _has_expression(self, at: int, end: int) -> bool:
         """Whether the WITH here starts common table expressions: name [(columns)] AS (…)."""

@@ -1,0 +1,118 @@
+"""Names that could be another relation's: what prunes a table, and which column a qualified name is."""
+
+from __future__ import annotations
+
+import pytest
+
+from scanning import collected
+from verbs import rows_of, table_of
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def ask(spark):
+    from delvec import sql
+
+    def rows(text):
+        return [tuple(row.values()) for row in collected(sql(spark, text))]
+
+    return rows
+
+
+@pytest.fixture
+def numbers(spark, tmp_path):
+    """Files by p, so that a condition on x leaves some out."""
+    rows = [(n, n % 5) for n in range(5, 15)]
+    return table_of(spark, tmp_path / "numbers", "x int, p int", rows, partition_by=["p"])
+
+
+@pytest.fixture
+def sparks(spark, tmp_path):
+    for name in ("one", "two"):
+        spark.sql(f"CREATE TABLE {name} (x int) USING parquet LOCATION '{tmp_path}/{name}'")
+    yield
+    for name in ("one", "two"):
+        spark.sql(f"DROP TABLE {name}")
+
+
+def test_where_of_one_insert_leaves_the_others_rows(ask, spark, numbers, sparks):
+    ask(f"FROM delvec.`{numbers.location}` INSERT INTO one SELECT x INSERT INTO two SELECT x WHERE p > 3")
+    assert sorted(row.x for row in spark.table("one").collect()) == list(range(5, 15))
+    assert sorted(row.x for row in spark.table("two").collect()) == [9, 14]
+
+
+@pytest.fixture(params=["delta", "delvec"])
+def structs(spark, tmp_path, request):
+    """A table with a struct named like a format: ``x.y`` is 1 where that one's ``x.y`` is 10, and so on."""
+    ddl = f"id int, x struct<y: int>, {request.param} struct<x: struct<y: int>>"
+    rows = [(n, (n,), ((10 * n,),)) for n in (1, 10, 100)]
+    table = table_of(spark, tmp_path / "structs", ddl, rows)
+    name = f"{request.param}.`{table.location}`"
+
+    def filled(text):
+        return text.replace("{c}", f"{request.param}.`x`.y").replace("{t}", name)
+
+    return table, filled
+
+
+def values(table):
+    """id, x.y and the other x.y of each row."""
+    return [(row[0], row[1]["y"], row[2]["x"]["y"]) for row in rows_of(table)]
+
+
+def test_a_struct_named_like_a_format(ask, structs):
+    """The table's own name comes first, then the struct; a path that is no table here is a field."""
+    table, filled = structs
+    assert ask(filled("SELECT {c} AS y FROM {t} WHERE {c} = 10")) == [(10,)]
+    assert ask(filled("SELECT {t}.{c} AS a, {t}.`x`.y AS b FROM {t} WHERE {t}.x.y = 10")) == [(100, 10)]
+    assert ask(
+        filled("SELECT {c} AS y FROM {t} WHERE {t}.id IN (SELECT {t}.x.y FROM {t} WHERE {c} > 100)")
+    ) == [(1000,)]
+    ask(filled("UPDATE {t} SET {c} = {c} + 1, {t}.`x`.y = {t}.x.y - 3 WHERE {c} = 10"))
+    assert values(table) == [(1, -2, 11), (10, 10, 100), (100, 100, 1000)]
+    ask(filled("DELETE FROM {t} WHERE {c} = 100"))
+    assert values(table) == [(1, -2, 11), (100, 100, 1000)]
+    ask(
+        filled(
+            "MERGE INTO {t} USING (SELECT 11 AS k) s ON {c} = s.k "
+            "WHEN MATCHED THEN UPDATE SET {c} = {c} + 7, {t}.id = {t}.x.y"
+        )
+    )
+    assert values(table) == [(-2, -2, 18), (100, 100, 1000)]
+
+
+@pytest.fixture
+def nested(spark, tmp_path):
+    """``s.c`` is 100, and files are left out where it is compared with another value."""
+    ddl = "id int, s struct<c: int>, arr array<int>"
+    return table_of(spark, tmp_path / "nested", ddl, [(1, (100,), [1, 3]), (2, (100,), [5])])
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT id FROM {t} LATERAL VIEW explode(arr) s AS c WHERE s.c = 3", [(1,)]),
+        ("SELECT id FROM {t} LATERAL VIEW OUTER posexplode(arr) s AS k, c WHERE s.c = 5", [(2,)]),
+        ("SELECT id FROM {t}, VALUES (1) AS s(c) WHERE s.c = 1", [(1,), (2,)]),
+        ("SELECT id FROM {t} JOIN (VALUES (1) AS v(c)) s WHERE s.c = 1", [(1,), (2,)]),
+        ("SELECT id FROM {t}, LATERAL (SELECT id + 1 AS c) s WHERE s.c = 3", [(2,)]),
+        ("SELECT t.id FROM {t} t JOIN range(3, 4) AS s(c) WHERE s.c = 3", [(1,), (2,)]),
+        ("WITH s AS (SELECT 1 AS c) SELECT id FROM {t}, s WHERE s.c = 1", [(1,), (2,)]),
+        ("SELECT id FROM {t}, LATERAL explode(arr) AS s(c) WHERE s.c = 3", [(1,)]),
+        ("SELECT id FROM {t} WHERE s.c = 100", [(1,), (2,)]),
+    ],
+)
+def test_an_alias_named_like_a_struct(ask, nested, query, expected):
+    assert sorted(ask(query.replace("{t}", f"delvec.`{nested.location}`"))) == expected
+
+
+def test_case_decides_where_the_session_says_so(ask, spark, conf, tmp_path):
+    conf("spark.sql.caseSensitive", "true")
+    table = table_of(spark, tmp_path / "t", "id int, s struct<id: int>", [(1, (2,)), (2, (1,))])
+    name = f"delvec.`{table.location}`"
+    assert ask(f"SELECT id FROM {name} S WHERE s.id = 2") == [(1,)]
+    assert ask(f"SELECT id FROM {name} S WHERE S.id = 2") == [(2,)]
+    ask(f"UPDATE {name} S SET s.id = 7, S.id = 8 WHERE s.id = 2 AND S.id = 1")
+    ask(f"DELETE FROM {name} S WHERE s.id = 1")
+    assert rows_of(table) == [(8, {"id": 7})]
