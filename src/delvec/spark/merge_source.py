@@ -11,6 +11,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentat
 
 from delvec.spark.commit import Rows, made
 
+# More than any source has: `coalesce` then keeps its partitions as they are.
+_ALL_PARTITIONS = 1 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class KeptRows:
@@ -45,9 +48,13 @@ class MergeSource:
 
 
 def _materialised(frame: DataFrame, number: str, aggregates: Sequence[str]) -> KeptRows:
-    """A lost part of what is kept fails the job: nothing that runs later can see other rows."""
+    """A lost part of what is kept fails the job: nothing that runs later can see other rows.
+
+    `coalesce` makes Spark forget how the rows are ordered and partitioned. Kept rows that remember it do not
+    compare equal when they are used twice in a plan, and Spark would not find what was persisted of them.
+    """
     seen = Observation()
-    numbered = frame.withColumn(number, F.monotonically_increasing_id())
+    numbered = frame.withColumn(number, F.monotonically_increasing_id()).coalesce(_ALL_PARTITIONS)
     kept = numbered.observe(seen, *map(F.expr, aggregates)).localCheckpoint(eager=True)
     # Connect tells nothing of what was observed while it kept the rows, and where tasks run twice the rows
     # kept may be the other attempt's: they are there to be asked.

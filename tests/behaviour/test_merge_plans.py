@@ -1,0 +1,99 @@
+"""MERGE: what Spark runs for it. The target is read once, whatever the source and the clauses."""
+
+from __future__ import annotations
+
+import pytest
+
+from executed_plans import executed, times_read
+from verbs import frame_of, holds, table_of
+
+pytestmark = pytest.mark.spark
+
+DDL = "id bigint, name string"
+ON = "target.id = source.id"
+NAMED = ("id", "concat('s', id) AS name")
+
+SOURCES = {
+    "range": lambda spark, _: spark.range(6, 10).selectExpr(*NAMED),
+    "cached range": lambda spark, _: spark.range(6, 10).selectExpr(*NAMED).cache(),
+    "repartition": lambda spark, _: spark.range(6, 10).selectExpr(*NAMED).repartition(3),
+    "repartition by key": lambda spark, _: spark.range(6, 10).selectExpr(*NAMED).repartition(3, "id"),
+    "dropDuplicates": lambda spark, _: spark.range(6, 10).selectExpr(*NAMED).dropDuplicates(["id"]),
+    "orderBy": lambda spark, _: spark.range(6, 10).selectExpr(*NAMED).orderBy("name"),
+    "sorted partitions": lambda spark, _: spark.range(6, 10).selectExpr(*NAMED).sortWithinPartitions("id"),
+    "one partition": lambda spark, _: spark.range(6, 10, 1, 1).selectExpr(*NAMED),
+    "no row": lambda spark, _: spark.range(0).selectExpr(*NAMED),
+    "parquet": lambda spark, folder: written(spark, folder / "source"),
+    "createDataFrame": lambda spark, _: frame_of(spark, DDL, [(i, f"s{i}") for i in range(6, 10)]),
+}
+
+
+def written(spark, place):
+    spark.range(6, 10).selectExpr(*NAMED).write.parquet(str(place))
+    return spark.read.parquet(str(place))
+
+
+def rows(ids, prefix="n"):
+    return [(i, f"{prefix}{i}") for i in ids]
+
+
+@pytest.fixture
+def table(spark, tmp_path):
+    """Rows 0–3 and 4–7 in a file each, the first with a vector, of row 3."""
+    table = table_of(spark, tmp_path / "t", DDL, rows(range(4)))
+    table.append(frame_of(spark, DDL, rows(range(4, 8))))
+    table.delete("id = 3")
+    return table
+
+
+KEPT = (0, 1, 2, 4, 5)  # live, and in no source
+
+
+def upsert(merge):
+    return merge.when_matched_update_all().when_not_matched_insert_all()
+
+
+def by_source(merge):
+    return upsert(merge).when_not_matched_by_source_delete("target.id = 0")
+
+
+def matched_only(merge):
+    return merge.when_matched_update_all()
+
+
+def ran(spark, table, merge):
+    """How often the table is read for the merge, and the jobs that it takes."""
+    with executed(spark) as found:
+        merge.execute()
+    return times_read(found, table.location), found.jobs
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_upserts_read_the_target_once(spark, tmp_path, table, kind):
+    source = SOURCES[kind](spark, tmp_path)
+    times, jobs = ran(spark, table, upsert(table.merge(source, ON)))
+    if kind == "no row":
+        assert times == 0
+        holds(table, rows((*KEPT, 6, 7)))
+    else:
+        assert times == 1
+        assert jobs <= 8
+        holds(table, rows(KEPT) + rows(range(6, 10), "s"))
+
+
+@pytest.mark.parametrize("kind", ["range", "cached range", "orderBy", "createDataFrame"])
+@pytest.mark.parametrize("clauses", [by_source, matched_only])
+def test_other_clauses_too(spark, tmp_path, table, kind, clauses):
+    times, _ = ran(spark, table, clauses(table.merge(SOURCES[kind](spark, tmp_path), ON)))
+    assert times == 1
+    gone = {0} if clauses is by_source else set()
+    new = range(6, 10) if clauses is by_source else (6, 7)
+    holds(table, rows(i for i in KEPT if i not in gone) + rows(new, "s"))
+
+
+def test_without_adaptive_execution(spark, tmp_path, table, conf):
+    """Then Spark remembers how most sources are ordered and partitioned."""
+    conf("spark.sql.adaptive.enabled", "false")
+    source = SOURCES["orderBy"](spark, tmp_path)
+    assert ran(spark, table, upsert(table.merge(source, ON)))[0] == 1
+    holds(table, rows(KEPT) + rows(range(6, 10), "s"))
