@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from delvec.plan import ScanPlan
+    from delvec.predicate import SqlSettings
     from delvec.row_delta import Isolation, MetadataChange, Outcome, RowDelta, Verb, Won, WriteRules
     from delvec.schema import Schema
     from delvec.storage import Storage
@@ -46,13 +47,12 @@ class Snapshot(Protocol):
         self,
         where: str | None = None,
         *,
-        case_sensitive: bool = False,
-        time_zone: str = "UTC",
-        ansi: bool = True,
+        settings: SqlSettings = ...,
         among: pa.Array | None = None,
     ) -> ScanPlan:
         """The files that may hold a row for which ``where`` is true; all of them without it.
 
+        ``settings``: how the session reads the condition; Spark's defaults where they are not given.
         ``among``: only of these, by the names that the metadata records (``raw_location``). Those that are
         not live are left out.
         """

@@ -141,13 +141,15 @@ class Reader(_Shipped, DataSourceReader):
 
     @cached_property
     def _planned(self) -> tuple[BatchScan, list[InputPartition]]:
+        from delvec.predicate import SqlSettings  # noqa: PLC0415
         from delvec.spark import pushdown, tasks  # noqa: PLC0415
         from delvec.spark.batches import BatchScan  # noqa: PLC0415
 
         relation = self._relation
         storage, snapshot = relation.open()
         where = pushdown.condition_text(self._tests)
-        plan = snapshot.plan(where, case_sensitive=True, time_zone=relation.time_zone)
+        settings = SqlSettings(case_sensitive=True, time_zone=relation.time_zone)
+        plan = snapshot.plan(where, settings=settings)
         parts = tasks.packed(tasks.file_parts(plan, relation.columns))
         scan = BatchScan(storage, tasks.shapes(plan, relation.columns), tuple(self._tests))
         return scan, [Task(together) for together in parts]

@@ -25,7 +25,7 @@ from delvec.spark.merge_builder import MergeBuilder
 from delvec.spark.merge_clauses import Clause
 from delvec.spark.merge_source import MergeSource
 from delvec.spark.scan import scan
-from delvec.spark.session import session_facts, session_storage_options
+from delvec.spark.session import session_storage_options, sql_settings
 from delvec.spark.target import OperationResult, Target, translated
 from delvec.spark.types import as_nullable, from_spark, logical, quoted
 from delvec.spark.update import update
@@ -89,7 +89,7 @@ class Table:
         schema = _schema(spark, df_or_schema)
         by = [partition_by] if isinstance(partition_by, str) else list(partition_by)
         draft = table.draft(schema, partition_by=by, properties=properties)
-        target = Target(spark, table, draft, draft.rules())
+        target = Target(spark, table, draft, draft.rules(), sql_settings(spark))
         _run(lambda: append.create(target, frame))
         return cls(spark, table)
 
@@ -236,7 +236,7 @@ class Table:
 
     def files(self) -> DataFrame:
         """The live data files: where, size, rows, deleted rows, partition values."""
-        plan = self._table.snapshot().plan(time_zone=session_facts(self._spark).time_zone)
+        plan = self._table.snapshot().plan(settings=sql_settings(self._spark))
         deleted = plan.deletes.column("cardinality").take(plan.files.column("vector")).fill_null(0)
         files = plan.files.select(_FILE_COLUMNS).add_column(3, "deleted_count", deleted)
         if not any(spec.fields for spec in plan.specs.values()):
@@ -277,17 +277,11 @@ class Table:
         self, snapshot: formats.Snapshot, where: str | None
     ) -> tuple[ScanPlan, InvalidOperationError | None]:
         """The plan; where delvec cannot read the condition, a plan without it, and why."""
-        facts = session_facts(self._spark)
-
-        def plan(condition: str | None) -> ScanPlan:
-            return snapshot.plan(
-                condition, case_sensitive=facts.case_sensitive, time_zone=facts.time_zone, ansi=facts.ansi
-            )
-
+        settings = sql_settings(self._spark)
         try:
-            return plan(where), None
+            return snapshot.plan(where, settings=settings), None
         except InvalidOperationError as error:
-            return plan(None), error
+            return snapshot.plan(None, settings=settings), error
 
 
 def _level(given: str | None) -> Isolation | None:
@@ -358,7 +352,7 @@ def _filtered(frame: DataFrame, where: str | Column, problem: InvalidOperationEr
 
 
 def _chosen(columns: Sequence[str], snapshot: formats.Snapshot, spark: SparkSession) -> list[str]:
-    case_sensitive = session_facts(spark).case_sensitive
+    case_sensitive = sql_settings(spark).case_sensitive
     for name in columns:
         if len(snapshot.schema.find(name, case_sensitive=case_sensitive)) != 1:
             known = ", ".join(field.name for field in snapshot.schema)

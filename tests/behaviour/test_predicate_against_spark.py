@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from condition_cases import SCHEMA, Facts, random_case, random_facts, random_file
-from delvec.predicate import parse
+from delvec.predicate import SqlSettings, parse
 from delvec.schema import arrow_type
 
 pytestmark = pytest.mark.spark
@@ -92,7 +92,7 @@ def test_random_conditions(spark, rows, known, ansi, zone):
     with session_settings(spark, ansi, zone):
         numbers, answers = spark_answers(rows, texts)
     for text, answer in zip(texts, answers, strict=True):
-        condition = parse(text, SCHEMA, time_zone=zone, ansi=ansi)
+        condition = parse(text, SCHEMA, SqlSettings(time_zone=zone, ansi=ansi))
         for facts in known:
             matches = condition.match(facts)
             check(text, numbers, answer, matches)
@@ -158,7 +158,7 @@ def test_odd_conditions(spark, rows, known, ansi, zone):
     refused = 0
     with session_settings(spark, ansi, zone):
         for text in ODD_TEXTS:
-            condition = parse(text, SCHEMA, time_zone=zone, ansi=ansi)
+            condition = parse(text, SCHEMA, SqlSettings(time_zone=zone, ansi=ansi))
             every = [condition.match(facts) for facts in known]
             try:
                 numbers, (answer,) = spark_answers(rows, [text])

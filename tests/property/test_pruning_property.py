@@ -7,7 +7,7 @@ import random
 import pytest
 
 from condition_cases import SCHEMA, ZONES, random_case, random_facts, random_file
-from delvec.predicate import parse
+from delvec.predicate import SqlSettings, parse
 
 FILE_SETS = 200
 CONDITIONS = 25
@@ -23,7 +23,9 @@ def test_no_matching_row_is_pruned_and_no_other_row_deleted():
         for _ in range(CONDITIONS):
             zone = rng.choice(ZONES)
             case = random_case(rng, zone)
-            matches = parse(case.text, SCHEMA, time_zone=zone, ansi=rng.random() < 0.5).match(facts)
+            matches = parse(case.text, SCHEMA, SqlSettings(time_zone=zone, ansi=rng.random() < 0.5)).match(
+                facts
+            )
             for number, file in enumerate(files):
                 answers = [case.truth(row) is True for row in file.live]
                 may, only = matches.may[number], matches.only[number]

@@ -22,6 +22,7 @@ from delvec.errors import (
     UnsupportedFeatureError,
 )
 from delvec.plan import DELETES_SCHEMA, FILES_SCHEMA
+from delvec.predicate import SqlSettings
 from delvec.storage import open_storage
 
 _NUMBERS = itertools.count()
@@ -222,7 +223,7 @@ def test_case_sensitivity_is_passed_in() -> None:
     found = snapshot_of(protocol(), metadata(column("Id", "long")))
     assert found.plan("iD = 1").skipped == 0
     with pytest.raises(InvalidOperationError):
-        found.plan("iD = 1", case_sensitive=True)
+        found.plan("iD = 1", settings=SqlSettings(case_sensitive=True))
 
 
 @pytest.mark.parametrize("path", ["../x.parquet", "a/../../x.parquet", "%2e%2e/x.parquet"])

@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 from pyspark.sql import types as t
 
-from delvec.predicate import parse
+from delvec.predicate import SqlSettings, parse
 from delvec.schema import Field, Primitive, Struct
 from delvec.spark.merge_keys import NO_ROW, Key, Matching, Sides, source_schema
 
@@ -54,8 +54,8 @@ SOURCE = t.StructType(
 )
 
 
-def matching(on, *, case_sensitive=False, target_alias="target", source_alias="source"):
-    sides = Sides(TARGET, target_alias, source_schema(SOURCE), source_alias, case_sensitive)
+def matching(on, *, target_alias="target", source_alias="source", **settings):
+    sides = Sides(TARGET, target_alias, source_schema(SOURCE), source_alias, SqlSettings(**settings))
     return sides.matching(on)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from condition_cases import Facts
 from delvec.errors import InvalidOperationError
-from delvec.predicate import parse
+from delvec.predicate import SqlSettings, parse
 from delvec.schema import Array, Decimal, Field, Map, Primitive, Struct, arrow_type
 from delvec.stats import ColumnStats, ConstantColumn
 
@@ -56,7 +56,7 @@ def stats(kind, lower, upper, nulls=0, records=10, **more):
 def judged(text, column, path=("a",), records=10, schema=SCHEMA, **settings):
     """Whether one file may match and whether it matches whole."""
     facts = Facts(pa.array([records], pa.int64()), pa.array([False]), {path: column} if column else {})
-    matches = parse(text, schema, **settings).match(facts)
+    matches = parse(text, schema, SqlSettings(**settings)).match(facts)
     assert matches.may.dtype == matches.only.dtype == np.bool_
     return "whole" if matches.only[0] else "some" if matches.may[0] else "none"
 
@@ -718,9 +718,9 @@ def test_many_columns_are_not_all_listed():
 
 
 def test_case_sensitive_names():
-    assert parse("a = 1", SCHEMA, case_sensitive=True).columns == {("a",)}
+    assert parse("a = 1", SCHEMA, SqlSettings(case_sensitive=True)).columns == {("a",)}
     with pytest.raises(InvalidOperationError, match="unknown column `A`"):
-        parse("A = 1", SCHEMA, case_sensitive=True)
+        parse("A = 1", SCHEMA, SqlSettings(case_sensitive=True))
 
 
 def test_names_that_differ_in_case_alone():
@@ -729,7 +729,7 @@ def test_names_that_differ_in_case_alone():
         parse("Id = 1", schema)
     with pytest.raises(InvalidOperationError, match="ambiguous column `id`"):
         parse("f(id) = 1", schema)
-    assert parse("ID = 1", schema, case_sensitive=True).columns == {("ID",)}
+    assert parse("ID = 1", schema, SqlSettings(case_sensitive=True)).columns == {("ID",)}
 
 
 def test_words_of_functions_may_be_columns():
@@ -798,9 +798,9 @@ def test_depth_is_refused_and_length_is_not():
 
 
 def test_a_condition_carries_what_it_depends_on():
-    condition = parse("a = 5", SCHEMA, case_sensitive=True, time_zone="Europe/Berlin", ansi=False)
-    assert (condition.text, condition.case_sensitive) == ("a = 5", True)
-    assert (condition.time_zone, condition.ansi) == ("Europe/Berlin", False)
+    settings = SqlSettings(case_sensitive=True, time_zone="Europe/Berlin", ansi=False)
+    condition = parse("a = 5", SCHEMA, settings)
+    assert (condition.text, condition.settings) == ("a = 5", settings)
     assert pickle.loads(pickle.dumps(condition)) == condition
 
 

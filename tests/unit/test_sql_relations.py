@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from delvec.predicate import SPARK_DEFAULTS
 from delvec.schema import Field, Primitive, Struct
-from delvec.spark.session import SessionFacts
 from delvec.statements import pruning
 from delvec.statements.cursor import Span
 from delvec.statements.lexer import tokenize
@@ -13,8 +13,6 @@ from delvec.statements.parameters import Parameters
 from delvec.statements.qualifiers import Qualifier
 from delvec.statements.relations import nested_relations, relations
 from delvec.statements.scopes import Scopes
-
-FACTS = SessionFacts(case_sensitive=False, time_zone="UTC", ansi=True)
 
 
 def span(text):
@@ -118,7 +116,7 @@ def pruned(query, table="t", args=None):
     (relation,) = [r for r in found if r.name.parts[-1] == table]
     filters = pruning.filters(relation, Scopes.of(whole, found))
     called = Qualifier.of(relation.name, relation.alias, T, case_sensitive=False)
-    return pruning.condition(filters, called, whole, parameters, FACTS)
+    return pruning.condition(filters, called, whole, parameters, SPARK_DEFAULTS)
 
 
 @pytest.mark.parametrize(

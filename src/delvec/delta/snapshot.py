@@ -25,6 +25,7 @@ from delvec.delta.schema import MAPPING_ID, MAPPING_NAME, MAPPING_NONE, parse_sc
 from delvec.delta.writable import verify_writable
 from delvec.errors import CorruptVectorError, FormatError, UnsupportedFeatureError
 from delvec.plan import ScanPlan
+from delvec.predicate import SPARK_DEFAULTS, SqlSettings
 from delvec.row_delta import Isolation, MetadataChange, Verb, WriteRules
 from delvec.schema import Schema
 from delvec.storage import Storage
@@ -156,24 +157,16 @@ class Snapshot:
         self,
         where: str | None = None,
         *,
-        case_sensitive: bool = False,
-        time_zone: str = "UTC",
-        ansi: bool = True,
+        settings: SqlSettings = SPARK_DEFAULTS,
         among: pa.Array | None = None,
     ) -> ScanPlan:
         """The files that may hold a row for which ``where`` is true; all of them without it.
 
         ``among``: only of these, by their recorded paths. Those that are not live are left out.
         """
-        condition = (
-            None
-            if where is None
-            else predicate.parse(
-                where, self.schema, case_sensitive=case_sensitive, time_zone=time_zone, ansi=ansi
-            )
-        )
+        condition = None if where is None else predicate.parse(where, self.schema, settings)
         rows = None if among is None else self._rows_of(among)
-        facts = self.facts(time_zone=time_zone)
+        facts = self.facts(time_zone=settings.time_zone)
         return planning.plan(self, condition, facts, among=rows)
 
     def names(self, file_ids: pa.Array) -> pa.Array:

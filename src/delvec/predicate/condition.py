@@ -8,9 +8,9 @@ columns, and comparisons in which Spark would convert the column rather than the
 could also raise an error when it runs, and a delete from metadata alone would hide that error; so a
 condition with such a part never says of a file that it holds *only* matching rows.
 
-The text is read by Spark's default parser settings. Where the text holds what other settings read in
-another way (escapes in strings, ``${…}``), the parts that depend on it decide nothing; double quotes
-are taken to enclose strings.
+The text is read under the session's settings (``delvec.predicate.settings``). Where it holds what settings
+that are not looked at read in another way (escapes in strings, ``${…}``), the parts that depend on it decide
+nothing.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import pyarrow.compute as pc
 
 from delvec.predicate.binding import Names, referenced
 from delvec.predicate.literals import Reading
-from delvec.predicate.moments import session_zone
 from delvec.predicate.outcomes import Judgement
 from delvec.predicate.ranges import surely, unpacked
+from delvec.predicate.settings import SPARK_DEFAULTS, SqlSettings
 from delvec.predicate.translation import parse_expression, translate
 from delvec.predicate.tree import UNDECIDED, Node, is_decided
 from delvec.schema import Schema
@@ -46,16 +46,14 @@ class Matches:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition bound to a schema, with the session's settings that its meaning depends on.
+    """A condition bound to a schema, with the settings under which it was read.
 
     ``columns`` are the columns it names, in the schema's spelling, those in parts that decide nothing
     as well.
     """
 
     text: str
-    case_sensitive: bool
-    time_zone: str
-    ansi: bool
+    settings: SqlSettings
     columns: frozenset[ColumnPath]
     tree: Node = field(repr=False)
 
@@ -71,22 +69,26 @@ class Condition:
         return Matches(unpacked(may), only)
 
 
-def parse(
-    text: str, schema: Schema, *, case_sensitive: bool = False, time_zone: str = "UTC", ansi: bool = True
-) -> Condition:
+def parse(text: str, schema: Schema, settings: SqlSettings = SPARK_DEFAULTS) -> Condition:
     """The condition that ``text`` is, over the columns of ``schema``.
 
     Refuses what is no expression, more than one, or names a column that the schema does not have or
     has twice.
     """
-    tree = parse_expression(text)
-    names = Names(schema, case_sensitive, text)
+    tree = parse_expression(text, settings)
+    names = Names(schema, settings.case_sensitive, text)
     columns = referenced(tree, names)
-    reading = Reading(session_zone(time_zone), ansi, plain_strings="\\" not in text)
-    node = UNDECIDED if _depends_on_settings(text) else translate(tree, names, reading)
-    return Condition(text, case_sensitive, time_zone, ansi, columns, node)
+    node: Node = UNDECIDED
+    if is_readable(text, settings):
+        node = translate(tree, names, Reading.of(text, settings))
+    return Condition(text, settings, columns, node)
 
 
-def _depends_on_settings(text: str) -> bool:
-    """Whether Spark may see another text: variables filled in, or comments that end elsewhere."""
-    return "${" in text or ("--" in text and ("\\" in text or "\r" in text))
+def is_readable(text: str, settings: SqlSettings) -> bool:
+    """Whether delvec is sure to see the expression that Spark sees.
+
+    Spark may fill in variables, end comments elsewhere, and keep escapes in names.
+    """
+    if "\\" in text and ("--" in text or (settings.double_quoted_names and '"' in text)):
+        return False
+    return settings.known and "${" not in text and not ("--" in text and "\r" in text)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from delvec.predicate.moments import day_number, instant, wall_clock
+from delvec.predicate.moments import day_number, instant, session_zone, wall_clock
+from delvec.predicate.settings import SqlSettings
 
 _INTEGER = re.compile(r"\d+", re.ASCII)
 _DECIMAL = re.compile(r"\d+\.\d*|\.\d+", re.ASCII)
@@ -21,7 +22,7 @@ _EXPONENT = re.compile(r"(\d+\.?\d*|\.\d+)[eE][+-]?\d+", re.ASCII)
 _HEX = re.compile(r"([0-9a-fA-F]{2})*")
 
 _CAST_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-_ZONED = ("TIMESTAMPTZ", "TIMESTAMPLTZ")
+_TIMESTAMP = "TIMESTAMPTZ"  # sqlglot's name for Spark's TIMESTAMP
 
 DECIMAL_DIGITS = 38
 """The most digits that a decimal of Spark has."""
@@ -48,11 +49,23 @@ class Reading:
 
     ``plain_strings``: no string of the text went through an escape, which settings can change.
     ``zone`` is None where the session's time zone is not one that Java and Python surely agree on.
+    ``zoned_timestamps``: TIMESTAMP is the type with a time zone.
     """
 
     zone: tzinfo | None
     ansi: bool
     plain_strings: bool = True
+    zoned_timestamps: bool = True
+
+    @classmethod
+    def of(cls, text: str, settings: SqlSettings) -> Reading:
+        """How the literals of a condition are read."""
+        return cls(
+            session_zone(settings.time_zone),
+            settings.ansi,
+            plain_strings="\\" not in text,
+            zoned_timestamps=settings.zoned_timestamps,
+        )
 
 
 def read_literal(node: exp.Expr, reading: Reading) -> Literal | None:
@@ -129,7 +142,9 @@ def _cast(node: exp.Cast, reading: Reading) -> Literal | None:
 def _cast_string(text: str, target: str, to: exp.DataType, reading: Reading) -> Literal | None:
     if target == "DATE":
         return _literal("date", day_number(text))
-    if target in _ZONED:
+    if target == _TIMESTAMP:
+        target = "TIMESTAMPLTZ" if reading.zoned_timestamps else "TIMESTAMPNTZ"
+    if target == "TIMESTAMPLTZ":
         return _literal("timestamp", instant(text, reading.zone))
     if target == "TIMESTAMPNTZ":
         return _literal("timestamp_ntz", wall_clock(text))

@@ -16,6 +16,7 @@ from delvec.errors import InvalidOperationError
 from delvec.predicate.binding import Column, Names, name_parts
 from delvec.predicate.literals import Literal, Reading, read_literal
 from delvec.predicate.points import Point, place, place_all
+from delvec.predicate.settings import SPARK_DEFAULTS, SqlSettings
 from delvec.predicate.tree import (
     UNDECIDED,
     Among,
@@ -47,14 +48,27 @@ class ConditionParser(_SparkParser):  # type: ignore[misc]
     NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
 
 
-def parse_expression(text: str) -> exp.Expr:
+class _DoubleQuotedNames(Spark):
+    """Spark's grammar where ``"y"`` is a name. ``r"y"`` stays a string."""
+
+    class Tokenizer(Spark.Tokenizer):
+        QUOTES: ClassVar = ["'"]
+        IDENTIFIERS: ClassVar = ["`", '"']
+
+
+def dialect(settings: SqlSettings) -> Spark:
+    """Spark's grammar under these settings."""
+    return _DoubleQuotedNames() if settings.double_quoted_names else Spark()
+
+
+def parse_expression(text: str, settings: SqlSettings = SPARK_DEFAULTS) -> exp.Expr:
     """The syntax tree of one expression; refuses what is none, or more than one."""
     if not text.strip():
         raise InvalidOperationError("the condition is empty, expected an expression such as `id = 5`")
-    dialect = Spark()
+    grammar = dialect(settings)
     try:
-        tokens = dialect.tokenize(text)
-        trees = ConditionParser(dialect=dialect).parse_into(exp.Condition, tokens, text)
+        tokens = grammar.tokenize(text)
+        trees = ConditionParser(dialect=grammar).parse_into(exp.Condition, tokens, text)
     except ParseError as error:
         raise _syntax_error(text, error) from error
     except RecursionError as error:

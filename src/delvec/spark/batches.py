@@ -22,7 +22,7 @@ from delvec.bitmap import Bitmap
 from delvec.deletes.loader import load_vectors
 from delvec.errors import CorruptVectorError, FormatError, UnsupportedFeatureError
 from delvec.plan import ReadSchema
-from delvec.predicate import Condition
+from delvec.predicate import Condition, SqlSettings
 from delvec.schema import Field
 from delvec.spark import conform, pushdown, row_groups
 from delvec.spark.pushdown import FilterTest
@@ -30,6 +30,7 @@ from delvec.spark.tasks import VECTORS_SCHEMA, FilePart
 from delvec.storage import Storage
 
 _BATCH_ROWS = 64 * 1024
+_EXACT_NAMES = SqlSettings(case_sensitive=True)
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class BatchScan:
     def condition(self) -> Condition | None:
         """What decides on row groups."""
         text = pushdown.condition_text(self.tests)
-        return None if text is None else predicate.parse(text, self.shapes[0].schema, case_sensitive=True)
+        return None if text is None else predicate.parse(text, self.shapes[0].schema, _EXACT_NAMES)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BatchScan, (self.storage, self.shapes, self.tests)

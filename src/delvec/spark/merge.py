@@ -51,7 +51,6 @@ from delvec.spark.merge_keys import ROWS, Matching, Sides, source_schema
 from delvec.spark.merge_source import MergeSource
 from delvec.spark.removal import find, remove_rows
 from delvec.spark.scan import own_prefix, place_columns
-from delvec.spark.session import session_facts
 from delvec.spark.target import OperationResult, Target, row_size, shown
 from delvec.spark.types import quoted, spark_type
 from delvec.spark.write import NOTHING_WRITTEN, WrittenFiles, write_rows
@@ -147,7 +146,7 @@ class _Run:
             target_alias=asked.target_alias,
             source=source_schema(asked.source.schema),
             source_alias=asked.source_alias,
-            case_sensitive=session_facts(self.target.spark).case_sensitive,
+            settings=self.target.settings,
         )
         return sides.matching(asked.on)
 
@@ -208,7 +207,7 @@ class _Run:
         return row.alias(self.names.new)
 
     def _values(self, frame: DataFrame, clause: Clause, *, old: bool) -> list[Column]:
-        case_sensitive = session_facts(self.target.spark).case_sensitive
+        case_sensitive = self.target.settings.case_sensitive
         schema = self.target.rules.schema
         given = _all_values(self.target, self.asked, clause) if clause.values is None else clause.values
         targets = resolve(given, schema, frame, str(clause), case_sensitive=case_sensitive)
@@ -424,7 +423,7 @@ def _verify(target: Target, asked: Merge) -> None:
     both = mine.crossJoin(theirs)
     verify_condition(both, asked.on, "on")
     frames = {MATCHED: both, NOT_MATCHED: theirs, NOT_MATCHED_BY_SOURCE: mine}
-    case_sensitive = session_facts(target.spark).case_sensitive
+    case_sensitive = target.settings.case_sensitive
     for clause in asked.clauses:
         if clause.condition is not None:
             verify_condition(frames[clause.kind], clause.condition, f"{clause}: condition")

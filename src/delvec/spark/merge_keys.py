@@ -21,8 +21,10 @@ from sqlglot import exp
 
 from delvec.errors import InvalidOperationError
 from delvec.predicate.binding import Names, name_parts
+from delvec.predicate.condition import is_readable
 from delvec.predicate.literals import Reading, read_literal
 from delvec.predicate.moments import iso_day
+from delvec.predicate.settings import SqlSettings
 from delvec.predicate.translation import parse_expression
 from delvec.schema import Field, Primitive, Schema, Struct
 from delvec.spark.types import quoted, spark_type
@@ -42,8 +44,6 @@ _SPARK_TYPES = MappingProxyType({spark_type(Primitive(name)): Primitive(name) fo
 # Each kind is observed as a number or a text: Python has no date for every date of Spark.
 _OBSERVED = MappingProxyType({_INTEGER: "CAST({} AS BIGINT)", _STRING: "{}", _DATE: "unix_date({})"})
 
-# Text whose meaning depends on settings: escapes, variables, comments that end elsewhere.
-_BY_SETTINGS = re.compile(r"\\|\$\{|\r")
 # The beginning of a text that is the same literal under all settings. U+FFFD may stand for bytes that are no
 # UTF-8, and these are ordered in another way.
 _PLAIN = re.compile(r"""[^'"\\$\x00-\x1f\ufffd]{0,200}""")
@@ -106,19 +106,20 @@ class Sides:
     target_alias: str
     source: Schema
     source_alias: str
-    case_sensitive: bool
+    settings: SqlSettings
 
     def matching(self, on: str) -> Matching:
         """What the text asks of target rows, as far as that is certain. Spark must have analysed it."""
-        if _BY_SETTINGS.search(on):
+        if "\\" in on or not is_readable(on, self.settings):
             return Matching()
         try:
-            tree = parse_expression(on)
+            tree = parse_expression(on, self.settings)
         except InvalidOperationError:  # text that only Spark understands
             return Matching()
+        reading = Reading.of(on, self.settings)
         keys, limits = [], []
         for part in _conjuncts(tree):
-            key, limit = self._key(part), self._limit(part)
+            key, limit = self._key(part), self._limit(part, reading)
             if key is not None:
                 keys.append(key)
             if limit is not None:
@@ -136,14 +137,14 @@ class Sides:
         kind = kinds.pop()
         return None if kinds or kind is None else Key(mine.name, theirs.name, kind)
 
-    def _limit(self, part: exp.Expr) -> str | None:
+    def _limit(self, part: exp.Expr, reading: Reading) -> str | None:
         """A comparison of a target column with a literal of its kind."""
         if type(part) not in _OPERATORS:
             return None
         sides = (part.this, part.expression)
         for operator, column, other in zip(_OPERATORS[type(part)], sides, sides[::-1], strict=True):
             side, field = self._column(column)
-            literal = read_literal(other, Reading(zone=None, ansi=True))
+            literal = read_literal(other, reading)
             if side == self.target_alias and field and literal and literal.kind == _kind(field):
                 text = _literal(literal.kind, literal.value)
                 return None if text is None else f"{quoted(field.name)} {operator} {text}"
@@ -163,12 +164,12 @@ class Sides:
         found = [
             (alias, field)
             for alias, schema in sides
-            for field in schema.find(parts[-1], case_sensitive=self.case_sensitive)
+            for field in schema.find(parts[-1], case_sensitive=self.settings.case_sensitive)
         ]
         return found[0] if len(found) == 1 else ("", None)
 
     def _same(self, one: str, other: str) -> bool:
-        return one == other if self.case_sensitive else one.lower() == other.lower()
+        return one == other if self.settings.case_sensitive else one.lower() == other.lower()
 
 
 def source_schema(struct: spark.StructType) -> Schema:

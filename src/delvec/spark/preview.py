@@ -25,7 +25,6 @@ from delvec.spark.files import location_of
 from delvec.spark.progress import ROWS_FOUND, tell
 from delvec.spark.removal import decide
 from delvec.spark.scan import place_columns
-from delvec.spark.session import session_facts
 from delvec.spark.target import Target, shown, split_by_match
 from delvec.spark.types import quoted
 from delvec.spark.update import OPERATION as UPDATE
@@ -155,7 +154,7 @@ def _planned(target: Target, where: str | Column | None) -> ScanPlan:
 
 def _verify_assignments(target: Target, given: Assignments) -> None:
     """Refuse what ``update`` would refuse before it reads a row."""
-    case_sensitive = session_facts(target.spark).case_sensitive
+    case_sensitive = target.settings.case_sensitive
     targets = resolve(given, target.schema, target.empty(), "set", case_sensitive=case_sensitive)
     for field in target.schema:
         new_column(field, targets, F.col(quoted(field.name)))

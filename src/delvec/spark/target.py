@@ -17,6 +17,7 @@ from delvec.deletes.applied import verify_applied
 from delvec.errors import InvalidOperationError
 from delvec.formats import Snapshot, Table
 from delvec.plan import MATCH_ALL, Base, ScanPlan
+from delvec.predicate import SqlSettings
 from delvec.row_delta import Isolation, MetadataChange, Read, Verb, WriteRules
 from delvec.schema import Schema
 from delvec.spark.checks import VIOLATION
@@ -24,7 +25,7 @@ from delvec.spark.conditions import expression, verify_condition
 from delvec.spark.conforming import evolved
 from delvec.spark.lineage import lineage_columns, scan_with_lineage
 from delvec.spark.scan import scan
-from delvec.spark.session import kept_frame, session_facts
+from delvec.spark.session import kept_frame, sql_settings
 from delvec.spark.types import quoted, type_text
 from delvec.storage import Storage
 
@@ -46,15 +47,17 @@ class OperationResult:
 class Target:
     """A version of the table, and how it is to be changed.
 
-    run     how often the verb has run, this time included
-    level   the isolation asked for
-    alias   what conditions and values may call the table, in subqueries above all
+    settings  how the session reads conditions
+    run       how often the verb has run, this time included
+    level     the isolation asked for
+    alias     what conditions and values may call the table, in subqueries above all
     """
 
     spark: SparkSession
     table: Table
     snapshot: Snapshot
     rules: WriteRules
+    settings: SqlSettings
     run: int = 1
     level: Isolation | None = None
     alias: str | None = None
@@ -73,7 +76,8 @@ class Target:
     ) -> Target:
         """The table's newest version; ``new_rows`` false: rows will only be removed."""
         snapshot = table.snapshot()
-        return cls(spark, table, snapshot, snapshot.rules(new_rows=new_rows), run, level, alias)
+        rules = snapshot.rules(new_rows=new_rows)
+        return cls(spark, table, snapshot, rules, sql_settings(spark), run, level, alias)
 
     def at(self, snapshot: Snapshot) -> Target:
         """The same table at another version, whose metadata is the same."""
@@ -119,16 +123,9 @@ class Target:
 
         Spark must have analysed ``where`` before.
         """
-        facts = session_facts(self.spark)
 
         def planned(condition: str | None) -> ScanPlan:
-            plan = self.snapshot.plan(
-                condition,
-                case_sensitive=facts.case_sensitive,
-                time_zone=facts.time_zone,
-                ansi=facts.ansi,
-                among=among,
-            )
+            plan = self.snapshot.plan(condition, settings=self.settings, among=among)
             verify_applied(plan)  # also for verbs that never scan, such as a delete from metadata alone
             return plan
 

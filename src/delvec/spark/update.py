@@ -20,7 +20,6 @@ from delvec.spark.find import FoundRows
 from delvec.spark.lineage import moved
 from delvec.spark.removal import find, remove_rows
 from delvec.spark.scan import own_prefix, place_columns
-from delvec.spark.session import session_facts
 from delvec.spark.target import OperationResult, Target, row_size, shown
 from delvec.spark.types import quoted
 from delvec.spark.write import NOTHING_WRITTEN, write_rows
@@ -31,7 +30,7 @@ OPERATION = "UPDATE"
 def update(target: Target, given: Assignments, where: str | Column | None) -> OperationResult:
     """Give columns new values in the rows for which ``where`` is true; in all rows without it."""
     target.verify_removable()
-    case_sensitive = session_facts(target.spark).case_sensitive
+    case_sensitive = target.settings.case_sensitive
     # Analysed against no rows: cheaper than against the scan, and before it is planned.
     targets = resolve(given, target.schema, target.empty(), "set", case_sensitive=case_sensitive)
     plan = target.plan(None) if where is None else target.plan_verified(where)

@@ -7,15 +7,16 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.predicate.settings import SqlSettings
 from delvec.schema import Schema
 from delvec.spark.conditions import reason_of
-from delvec.spark.session import session_facts
+from delvec.spark.session import sql_settings
 from delvec.spark.types import quoted
 from delvec.statements import pruning
 from delvec.statements.cursor import Name, Span
@@ -36,12 +37,17 @@ _Moment = tuple[int | None, dt.datetime | None]
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Frames:
     spark: SparkSession
     tables: Tables
     parameters: Parameters
     _moments: dict[int, _Moment] = field(default_factory=dict)
+
+    @cached_property
+    def settings(self) -> SqlSettings:
+        """How the session reads the statement."""
+        return sql_settings(self.spark)
 
     def rows_of(self, source: Span) -> DataFrame:
         """The rows of what may stand after FROM: a table or a query in parentheses, with an alias."""
@@ -104,8 +110,7 @@ class Frames:
         return self.qualifier(relation.name, relation.alias, schema)
 
     def qualifier(self, table: Name, alias: str | None, schema: Schema) -> Qualifier:
-        sensitive = session_facts(self.spark).case_sensitive
-        return Qualifier.of(table, alias, schema, case_sensitive=sensitive)
+        return Qualifier.of(table, alias, schema, case_sensitive=self.settings.case_sensitive)
 
     def _verify_other(self, relation: Relation, target: Table) -> None:
         if self.tables.of(relation.name).location == target.location:
@@ -122,8 +127,8 @@ class Frames:
         where = None
         found = pruning.filters(relation, scopes)
         if found:
-            called, facts = self._qualifier(relation), session_facts(self.spark)
-            where = pruning.condition(found, called, query, self.parameters, facts)
+            called = self._qualifier(relation)
+            where = pruning.condition(found, called, query, self.parameters, self.settings)
         return table.to_df(version=version, timestamp=timestamp, where=where)
 
     def _moment(self, relation: Relation) -> _Moment:
@@ -144,7 +149,7 @@ class Frames:
 
     def _instant(self, asked: Span) -> dt.datetime:
         """The time that the expression is, in the session's time zone where it names none."""
-        query = f"SELECT unix_micros(CAST(({self.parameters.text(asked)}) AS TIMESTAMP))"
+        query = f"SELECT unix_micros(CAST(({self.parameters.text(asked)}) AS TIMESTAMP_LTZ))"
         try:
             with pointed_at(self.spark, asked):
                 micros = self.spark.sql(query).collect()[0][0]

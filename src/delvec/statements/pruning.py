@@ -16,9 +16,9 @@ from sqlglot import exp
 
 from delvec import predicate
 from delvec.errors import InvalidOperationError
+from delvec.predicate.settings import SqlSettings
 from delvec.predicate.tree import is_decided
 from delvec.schema import Schema
-from delvec.spark.session import SessionFacts
 from delvec.statements.cursor import Span
 from delvec.statements.edits import Edit, edited
 from delvec.statements.parameters import Parameters
@@ -70,11 +70,13 @@ def filters(relation: Relation, scopes: Scopes | None) -> list[Filter]:
 
 
 def condition(
-    found: Sequence[Filter], table: Qualifier, query: Span, parameters: Parameters, facts: SessionFacts
+    found: Sequence[Filter], table: Qualifier, query: Span, parameters: Parameters, settings: SqlSettings
 ) -> str | None:
     """The filters that are about the table's columns alone, as one condition."""
+    if settings.double_quoted_names and '"' in query.text:
+        return None  # the scopes take these names for texts
     texts = [_of_table(each, table, query, parameters) for each in found]
-    understood = [text for text in texts if text is not None and _is_understood(text, table.schema, facts)]
+    understood = [text for text in texts if text is not None and _is_understood(text, table.schema, settings)]
     return " AND ".join(f"({text})" for text in understood) or None
 
 
@@ -159,11 +161,9 @@ def _of_table(found: Filter, table: Qualifier, query: Span, parameters: Paramete
     return edited(query.source, found.start, found.end, edits)
 
 
-def _is_understood(text: str, schema: Schema, facts: SessionFacts) -> bool:
+def _is_understood(text: str, schema: Schema, settings: SqlSettings) -> bool:
     try:
-        found = predicate.parse(
-            text, schema, case_sensitive=facts.case_sensitive, time_zone=facts.time_zone, ansi=facts.ansi
-        )
+        found = predicate.parse(text, schema, settings)
     except InvalidOperationError:
         return False
     return is_decided(found.tree)
