@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import pytest
 
 from delvec import detect
 from delvec.cli.main import main
+from delvec.cli.spark import quiet_loggers
 from local_spark import _collected_sockets, pytest_collection_modifyitems, spark
 
 __all__ = ["_collected_sockets", "pytest_collection_modifyitems", "spark"]
@@ -53,3 +55,35 @@ def orders(tmp_path: Path) -> Path:
 def vector_files(orders: Path) -> list[Path]:
     """The vector files of ``orders``: that of version 2, then that of version 1, with four vectors."""
     return sorted(orders.glob("deletion_vector_*.bin"), key=lambda path: path.stat().st_size)
+
+
+@pytest.fixture
+def started():
+    """The settings of the sessions that commands asked for."""
+    return []
+
+
+@pytest.fixture
+def no_spark(monkeypatch, started):
+    """Commands that would start Spark fail."""
+
+    def start(settings=None, *, purpose):
+        started.append(settings)
+        raise AssertionError("Spark was started")
+
+    for module in ("change", "sql"):
+        monkeypatch.setattr(f"delvec.cli.{module}.local_session", start)
+
+
+@pytest.fixture
+def in_spark(monkeypatch, spark, started):
+    """Commands get the session of the tests."""
+
+    @contextlib.contextmanager
+    def start(settings=None, *, purpose):
+        started.append(settings)
+        with quiet_loggers():
+            yield spark
+
+    for module in ("change", "sql"):
+        monkeypatch.setattr(f"delvec.cli.{module}.local_session", start)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import pty
@@ -22,7 +21,7 @@ from rich.progress import Progress
 from delvec import detect
 from delvec.cli import change, progress
 from delvec.cli.progress import Line, Stage, spark_progress, watched
-from delvec.cli.spark import quiet_loggers, session_settings, store_options
+from delvec.cli.spark import session_settings, store_options
 from delvec.cli.sql import is_query, parameters
 from delvec.cli.update import assigned
 from delvec.errors import InvalidOperationError
@@ -30,38 +29,6 @@ from delvec.row_delta import Isolation
 from rows import read_rows
 
 COMMAND = Path(sys.executable).with_name("delvec")
-
-
-@pytest.fixture
-def started():
-    """The settings of the sessions that commands asked for."""
-    return []
-
-
-@pytest.fixture
-def no_spark(monkeypatch, started):
-    """Commands that would start Spark fail."""
-
-    def start(settings=None, *, purpose):
-        started.append(settings)
-        raise AssertionError("Spark was started")
-
-    for module in ("change", "sql"):
-        monkeypatch.setattr(f"delvec.cli.{module}.local_session", start)
-
-
-@pytest.fixture
-def in_spark(monkeypatch, spark, started):
-    """Commands get the session of the tests."""
-
-    @contextlib.contextmanager
-    def start(settings=None, *, purpose):
-        started.append(settings)
-        with quiet_loggers():
-            yield spark
-
-    for module in ("change", "sql"):
-        monkeypatch.setattr(f"delvec.cli.{module}.local_session", start)
 
 
 class Terminal(io.StringIO):
@@ -288,8 +255,9 @@ def test_a_wrong_path_is_told_before_spark_starts(delvec, tmp_path, no_spark, ar
     ("arguments", "message"),
     [
         (["delete", "--where", "prize > 3"], "prize"),
-        (["delete", "--where", "id >"], "condition 'id >' is not usable"),
-        (["update", "--set", "prize = 3", "--all"], "unknown column 'prize' in set"),
+        (["delete", "--where", "id > 3 +"], "syntax error in the condition"),
+        (["delete", "--where", "array(id) >"], "condition 'array(id) >' is not usable"),
+        (["update", "--set", "prize = 3", "--all"], "unknown column `prize` in --set"),
         (["update", "--set", "amount = 'much'", "--all"], "column amount is given string, expected double"),
     ],
 )

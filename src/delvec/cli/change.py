@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from delvec import formats
+    from delvec.schema import Schema
     from delvec.spark.preview import Preview
     from delvec.spark.target import OperationResult
     from delvec.table import Table
@@ -67,9 +68,13 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A statement about to be carried out: what it would do, and how it is done."""
+    """A statement about to be carried out: what it would do, and how it is done.
+
+    ``verify`` refuses what is surely wrong with it for a table of these columns.
+    """
 
     operation: str
+    verify: Callable[[Schema], None]
     preview: Callable[[SparkSession, formats.Table], Preview]
     run: Callable[[Table], OperationResult]
 
@@ -77,12 +82,13 @@ class Change:
 def carry_out(path: str, change: Change, asked: Asked, option: Sequence[str] | None) -> Result:
     """Do it, or say what it would do; who has not said ``yes`` is told that, and asked."""
     from delvec import detect
+    from delvec.cli.before_spark import readable_snapshot
 
     verify_answer(asked)
     options = storage_options(option)
     stored = store_options(options)
-    if stored or is_local(path):
-        detect.open_table(path, stored).snapshot()  # a wrong path is told before Spark starts
+    if (snapshot := readable_snapshot(path, stored)) is not None:
+        change.verify(snapshot.schema)
     with local_session(session_settings(options), purpose="changing rows") as session:
         from delvec.spark.session import session_storage_options
         from delvec.table import Table
@@ -106,12 +112,6 @@ def looked_at(session: SparkSession, asked: Asked, planned: Callable[[], Result]
         return found
     confirm(found)
     return None
-
-
-def is_local(path: str) -> bool:
-    from delvec import location
-
-    return location.normalize(path).startswith("/")
 
 
 def verify_rows_chosen(where: str | None, *, all_rows: bool) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from delvec import formats
+    from delvec.schema import Schema
     from delvec.spark.preview import Preview
 
 
@@ -33,10 +34,16 @@ def delete(
     """
     verify_rows_chosen(where, all_rows=all_rows)
 
+    def verify(schema: Schema) -> None:
+        from delvec.cli.before_spark import verify_expression
+
+        if where is not None:
+            verify_expression(where, schema, "--where")
+
     def preview(session: SparkSession, table: formats.Table) -> Preview:
         from delvec.spark.preview import preview_delete
 
         return preview_delete(session, table, where)
 
-    change = Change("DELETE", preview, lambda table: table.delete(where, isolation=isolation))
+    change = Change("DELETE", verify, preview, lambda table: table.delete(where, isolation=isolation))
     return carry_out(path, change, Asked(dry_run, yes, json, limit), option)

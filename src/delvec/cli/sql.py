@@ -17,7 +17,7 @@ from delvec.cli.arguments import DEFAULT_LIMIT, Json, Limit, storage_options
 from delvec.cli.change import Asked, DryRun, Planned, Yes, looked_at, verify_answer
 from delvec.cli.output import Result, cell, counted, table
 from delvec.cli.progress import spark_progress
-from delvec.cli.spark import local_session, session_settings
+from delvec.cli.spark import local_session, session_settings, store_options
 from delvec.errors import InvalidOperationError, ObjectNotFoundError
 
 if TYPE_CHECKING:
@@ -79,14 +79,18 @@ def sql(
     Starts a local Spark session. Asks for confirmation before a statement that is not a query, unless --yes
     is given.
     """
+    from delvec.cli.before_spark import verify_statement
+
     statement, values = _statement(text, file), parameters(param) or None
+    settings = _settings(option)
+    verify_statement(statement, store_options(settings))
     asked = Asked(dry_run, yes, json, limit)
     changing = not is_query(statement)
     if changing:
         verify_answer(asked)
     elif dry_run:
         raise InvalidOperationError("--dry-run does not apply to a query: pass a DELETE or an UPDATE")
-    with local_session(_settings(option), purpose="running SQL") as session:
+    with local_session(settings, purpose="running SQL") as session:
         if changing:
             shown = looked_at(session, asked, lambda: _planned(session, statement, values, asked))
             if shown is not None:

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from delvec import formats
+    from delvec.schema import Schema
     from delvec.spark.preview import Preview
+    from delvec.spark.target import OperationResult
+    from delvec.table import Table
 
 
 Set = Annotated[
@@ -53,12 +56,24 @@ def update(
     verify_rows_chosen(where, all_rows=all_rows)
     assignments = assigned(assignment)
 
+    def verify(schema: Schema) -> None:
+        from delvec.cli.before_spark import verify_column, verify_expression
+
+        for column, value in assignments.items():
+            verify_column(column, schema, "--set")
+            verify_expression(value, schema, f"--set {column} =")
+        if where is not None:
+            verify_expression(where, schema, "--where")
+
     def preview(session: SparkSession, table: formats.Table) -> Preview:
         from delvec.spark.preview import preview_update
 
         return preview_update(session, table, assignments, where)
 
-    change = Change("UPDATE", preview, lambda table: table.update(assignments, where, isolation=isolation))
+    def run(table: Table) -> OperationResult:
+        return table.update(assignments, where, isolation=isolation)
+
+    change = Change("UPDATE", verify, preview, run)
     return carry_out(path, change, Asked(dry_run, yes, json, limit), option)
 
 

@@ -82,7 +82,7 @@ class Names:
         what = f"unknown column {quoted(parts)}"
         if fields:
             what += f" (no field {quoted([parts[depth]])} in {quoted([f.name for f in fields])})"
-        near = _nearest(parts[depth], [f.name for f in inside])
+        near = nearest(parts[depth], [f.name for f in inside])
         return InvalidOperationError(f"{what} in the condition {self.text!r}: expected one of {near}")
 
     def _ambiguous(self, parts: Sequence[str], depth: int, found: Sequence[str]) -> InvalidOperationError:
@@ -176,7 +176,9 @@ def _is_comparable(fields: Sequence[Field]) -> bool:
     )
 
 
-def _nearest(name: str, candidates: Sequence[str]) -> str:
+def nearest(name: str, candidates: Sequence[str]) -> str:
+    """The candidates, those most like ``name`` first, as far as an error shows them."""
+
     def distance(candidate: str) -> float:
         return -SequenceMatcher(None, name.lower(), candidate.lower()).ratio()
 

@@ -1,0 +1,140 @@
+"""What is surely wrong with a change or a statement, told before Spark starts, which takes seconds.
+
+Only what Spark would refuse under any setting is refused here: a quote or a bracket that does not end, a
+table that is not there, a column that the table does not have, a simple condition that does not parse.
+Everything else is left to Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from delvec import detect, location
+from delvec.errors import InvalidOperationError
+from delvec.formats import Snapshot
+from delvec.predicate.binding import Column, Names, nearest, quoted, referenced
+from delvec.predicate.translation import parse_expression
+from delvec.schema import Schema
+from delvec.statements.cursor import Name, Span, verify_brackets
+from delvec.statements.definitions import is_path
+from delvec.statements.lexer import Kind, Token, tokenize
+from delvec.statements.parser import parse
+from delvec.statements.relations import relations
+from delvec.statements.tree import Create, Delete, Insert, Query, Statement, Update
+
+# Of expressions made of these, columns, numbers and strings, sqlglot accepts at least what Spark accepts.
+_SIMPLE_WORDS = frozenset(("AND", "OR", "NOT", "IS", "NULL", "IN", "BETWEEN", "LIKE", "TRUE", "FALSE"))
+_SIMPLE_SYMBOLS = frozenset(("=", "<", ">", "<=", ">=", "<>", "!=", "(", ")", ",", "+", "-", "*", "/"))
+_NO_COLUMNS = frozenset(("default",))
+
+
+def readable_snapshot(path: str, options: Mapping[str, str]) -> Snapshot | None:
+    """The newest version; None where only Spark's session may know how to reach the store."""
+    if not options and not location.normalize(path).startswith("/"):
+        return None
+    return detect.open_table(path, options).snapshot()
+
+
+def verify_expression(text: str, schema: Schema, what: str) -> None:
+    """Refuse an expression over the table's rows that cannot be right; ``what`` names it in the error."""
+    if "${" in text:  # Spark puts the value of a setting in its place
+        return
+    tokens = tokenize(text)
+    if tokens[0].kind is Kind.END:
+        raise InvalidOperationError(f"{what} is empty, expected an expression")
+    verify_brackets(text, tokens)
+    try:
+        tree = parse_expression(text)
+    except InvalidOperationError:
+        if _is_simple(tokens[:-1], schema):
+            raise
+        return
+    referenced(tree, _KnownNames(schema, case_sensitive=False, text=text, what=what))
+
+
+def verify_column(name: str, schema: Schema, what: str) -> None:
+    """Refuse a column that gets a value and is not there; a name of several parts is left to Spark."""
+    tokens = tokenize(name)[:-1]
+    if len(tokens) == 1 and tokens[0].is_name and not schema.find(name):
+        _verify_known(tokens[0].name, schema, what)
+
+
+def verify_statement(text: str, options: Mapping[str, str]) -> None:
+    """Refuse a statement that does not parse, or whose table or columns are not there."""
+    statement = parse(text, is_path)
+    if isinstance(statement, Query):
+        for relation in relations(statement.text):
+            _snapshot_of(relation.name, options)
+    if isinstance(statement, Create):
+        return
+    table: Name | None = getattr(statement, "table", None)
+    snapshot = None if table is None else _snapshot_of(table, options)
+    if snapshot is not None and isinstance(statement, Delete | Update | Insert):
+        _verify_columns(statement, snapshot.schema)
+
+
+def _verify_columns(statement: Statement, schema: Schema) -> None:
+    match statement:
+        case Update():
+            for assignment in statement.set:
+                _verify_name(assignment.column, schema, "SET")
+                _verify_span(assignment.value, schema, "the value of SET")
+        case Insert():
+            for column in statement.columns or ():
+                _verify_name(column, schema, "the list of columns")
+    if isinstance(statement, Delete | Update) and statement.where is not None:
+        _verify_span(statement.where, schema, "WHERE")
+
+
+def _verify_name(name: Name, schema: Schema, what: str) -> None:
+    if len(name.parts) == 1:
+        verify_column(name.span.text, schema, what)
+
+
+def _verify_span(span: Span, schema: Schema, what: str) -> None:
+    if not any(token.kind is Kind.MARKER for token in span.tokens):
+        verify_expression(span.text, schema, what)
+
+
+def _snapshot_of(name: Name, options: Mapping[str, str]) -> Snapshot | None:
+    return readable_snapshot(name.parts[-1], options) if is_path(name) else None
+
+
+def _is_simple(tokens: Sequence[Token], schema: Schema) -> bool:
+    """Whether the text is made of columns, literals and the plain operators alone."""
+    if any(schema.find(word) for word in _SIMPLE_WORDS):
+        return False
+    for token in tokens:
+        match token.kind:
+            case Kind.WORD | Kind.QUOTED:
+                simple = bool(schema.find(token.name)) or token.word in _SIMPLE_WORDS
+            case Kind.NUMBER:
+                simple = token.text.replace(".", "", 1).isdigit()
+            case Kind.SYMBOL:
+                simple = token.text in _SIMPLE_SYMBOLS
+            case Kind.STRING:
+                simple = token.text.startswith("'") and "\\" not in token.text
+            case _:
+                simple = False
+        if not simple:
+            return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownNames(Names):
+    """Finds columns by a name of one part; a longer one may begin with an alias, and is left to Spark."""
+
+    what: str
+
+    def resolve(self, parts: Sequence[str]) -> Column:
+        if len(parts) == 1 and parts[0].lower() not in _NO_COLUMNS:
+            _verify_known(parts[0], self.schema, f"{self.what} {self.text!r}")
+        return Column(tuple(parts), None, comparable=False)
+
+
+def _verify_known(name: str, schema: Schema, what: str) -> None:
+    if not schema.find(name):
+        expected = nearest(name, [field.name for field in schema])
+        raise InvalidOperationError(f"unknown column {quoted([name])} in {what}, expected one of {expected}")
