@@ -300,6 +300,11 @@ def registered_table(name: str, spark: SparkSession) -> Table | None:
     return None if known is None else Table(spark, known._table)
 
 
+def unregister(name: str) -> None:
+    """Forget the name that ``Table.register`` gave."""
+    _registered.pop(name.lower(), None)
+
+
 def _run(verb: Callable[[], OperationResult]) -> OperationResult:
     try:
         return verb()

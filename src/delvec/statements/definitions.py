@@ -32,9 +32,9 @@ def is_path(name: Name) -> bool:
 
 def replace(cursor: Cursor, is_ours: IsOurs) -> Statement | None:
     table = cursor.name("a table")
-    if is_ours(table):
+    if is_ours(table) or _provider(cursor, table) in PROVIDERS:
         raise UnsupportedFeatureError(
-            f"table {table} cannot be replaced, expected CREATE TABLE where there is none",
+            f"delvec has no REPLACE TABLE: use CREATE TABLE for a new table, or INSERT OVERWRITE {table}",
             feature="REPLACE TABLE",
         )
     return None
@@ -72,10 +72,11 @@ def alter(cursor: Cursor, is_ours: IsOurs) -> Statement | None:
     if cursor.takes("ADD", "COLUMNS") or cursor.takes("ADD", "COLUMN"):
         return AddColumns(table, _new_columns(cursor))
     words = cursor.rest("SET TBLPROPERTIES, UNSET TBLPROPERTIES or ADD COLUMNS")
+    feature = f"ALTER TABLE … {' '.join(token.text.upper() for token in words.tokens[:2])}"
     raise UnsupportedFeatureError(
-        f"ALTER TABLE {table} {words.text} is not possible, expected SET TBLPROPERTIES, UNSET TBLPROPERTIES "
-        "or ADD COLUMNS",
-        feature=f"ALTER TABLE … {' '.join(token.text.upper() for token in words.tokens[:2])}",
+        f"delvec has no {feature}, expected SET TBLPROPERTIES, UNSET TBLPROPERTIES or ADD COLUMNS: "
+        f"ALTER TABLE {table} {words.text}",
+        feature=feature,
     )
 
 
@@ -155,12 +156,15 @@ def _properties(cursor: Cursor, *, values: bool = True) -> tuple[Property, ...]:
     return tuple(found)
 
 
-def _property(cursor: Cursor, *, values: bool) -> Property:
-    key: Token | Name
+def property_key(cursor: Cursor) -> Token | Name:
+    """A text in quotes, or a dotted name."""
     if cursor.here.kind is Kind.STRING:
-        key = cursor.token(Kind.STRING, expected="a property")
-    else:
-        key = cursor.name("a property")
+        return cursor.token(Kind.STRING, expected="a property")
+    return cursor.name("a property")
+
+
+def _property(cursor: Cursor, *, values: bool) -> Property:
+    key = property_key(cursor)
     if not values:
         return Property(key, None)
     cursor.takes_symbol("=")

@@ -1,17 +1,31 @@
-"""DESCRIBE HISTORY and DESCRIBE DETAIL."""
+"""DESCRIBE and SHOW: what is known of a table, under the columns that Spark has for it."""
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructField
 
+from delvec import formats
+from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.spark.session import session_facts
+from delvec.spark.types import logical
+from delvec.statements.cursor import Name
 from delvec.statements.definitions import is_path
 from delvec.statements.frames import Frames
 from delvec.statements.tables import snapshot_of
-from delvec.statements.tree import DescribeDetail, DescribeHistory
+from delvec.statements.tree import (
+    DescribeDetail,
+    DescribeHistory,
+    DescribeTable,
+    ShowColumns,
+    ShowProperties,
+)
+from delvec.statements.values import properties
 from delvec.table import Table
 
 _DETAIL = (
@@ -48,6 +62,82 @@ def detail(frames: Frames, asked: DescribeDetail) -> DataFrame:
         "tableFeatures": features,
     }
     return frames.spark.createDataFrame([tuple(row.values())], _DETAIL)
+
+
+_TABLE = "col_name string, data_type string, comment string"
+_COLUMN = "info_name string, info_value string"
+_HEADING = ("# col_name", "data_type", "comment")
+
+_Row = tuple[str, str, str | None]
+
+
+def table(frames: Frames, asked: DescribeTable) -> DataFrame:
+    """The columns, and those of partitions once more, as Spark shows them."""
+    opened = frames.tables.of(asked.table)
+    snapshot = snapshot_of(opened)
+    fields = {field.name: _shown(field) for field in logical(snapshot.schema)}
+    if asked.column is not None:
+        row = _column_of(fields, asked, session_facts(frames.spark).case_sensitive)
+        found = [("col_name", row[0]), ("data_type", row[1]), ("comment", row[2])]
+        return frames.spark.createDataFrame(found, _COLUMN)
+    rows = list(fields.values())
+    if snapshot.partition_columns:
+        rows += [("# Partition Information", "", ""), _HEADING]
+        rows += [fields[name] for name in snapshot.partition_columns]
+    if asked.extended:
+        rows += [("", "", ""), ("# Detailed Table Information", "", "")]
+        rows += [(name, text, "") for name, text in _details(opened, snapshot, asked.table)]
+    return frames.spark.createDataFrame(rows, _TABLE)
+
+
+def _shown(field: StructField) -> _Row:
+    return field.name, field.dataType.simpleString(), field.metadata.get("comment")
+
+
+def _column_of(fields: Mapping[str, _Row], asked: DescribeTable, case_sensitive: bool) -> _Row:  # noqa: FBT001
+    assert asked.column is not None
+    first, *nested = asked.column.parts
+    found = [
+        row
+        for name, row in fields.items()
+        if (name == first if case_sensitive else name.lower() == first.lower())
+    ]
+    if len(found) != 1:
+        raise InvalidOperationError(
+            f"{asked.table} has no column {asked.column}, expected one of {', '.join(fields)}"
+        )
+    if nested:
+        raise UnsupportedFeatureError(
+            f"delvec has no DESCRIBE of a nested column ({asked.column}): use DESCRIBE {asked.table} {first}",
+            feature="DESCRIBE of a nested column",
+        )
+    return found[0]
+
+
+def _details(opened: Table, snapshot: formats.Snapshot, name: Name) -> Iterator[tuple[str, str]]:
+    yield "Name", str(name)
+    yield "Type", "EXTERNAL"
+    description = snapshot.details().get("description")
+    if description is not None:
+        yield "Comment", description
+    yield "Location", opened.location
+    yield "Provider", opened.format
+    yield "Table Properties", f"[{','.join(f'{k}={v}' for k, v in sorted(snapshot.properties.items()))}]"
+
+
+def columns(frames: Frames, asked: ShowColumns) -> DataFrame:
+    names = [(field.name,) for field in snapshot_of(frames.tables.of(asked.table)).schema]
+    return frames.spark.createDataFrame(names, "col_name string")
+
+
+def table_properties(frames: Frames, asked: ShowProperties) -> DataFrame:
+    """All properties, or one; a row says so where the table lacks it, as in Spark."""
+    held = snapshot_of(frames.tables.of(asked.table)).properties
+    rows = sorted(held.items())
+    if asked.key is not None:
+        (key,) = properties(frames.spark, [asked.key], frames.parameters)
+        rows = [(key, held.get(key, f"Table {asked.table} does not have property: {key}"))]
+    return frames.spark.createDataFrame(rows, "key string, value string")
 
 
 def _committed_at(table: Table, version: int) -> dt.datetime | None:

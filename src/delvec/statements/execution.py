@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from delvec.spark.target import OperationResult
-from delvec.statements import changing, defining, describing, inserting
+from delvec.statements import changing, defining, describing, inserting, missing, views
+from delvec.statements.cursor import Cursor
 from delvec.statements.frames import Frames
 from delvec.statements.lexer import tokenize
 from delvec.statements.parameters import Arguments, Parameters
@@ -20,18 +22,25 @@ from delvec.statements.tables import Tables
 from delvec.statements.tree import (
     AddColumns,
     Create,
+    CreateView,
     Delete,
     DescribeDetail,
     DescribeHistory,
+    DescribeTable,
+    DropTable,
     Insert,
     Merge,
     Other,
     Query,
     SetProperties,
+    ShowColumns,
+    ShowProperties,
     Statement,
+    Truncate,
     UnsetProperties,
     Update,
 )
+from delvec.table import unregister
 
 _AFFECTED, _UPDATED = "num_affected_rows", "num_updated_rows"
 _DELETED, _INSERTED = "num_deleted_rows", "num_inserted_rows"
@@ -49,7 +58,7 @@ def sql(spark: SparkSession, text: str, args: Arguments | None = None) -> DataFr
     tables = Tables(spark)
     statement = parse(text, tables.is_ours)
     if _is_sparks(statement, tables):
-        return spark.sql(text) if args is None else spark.sql(text, args=args)  # type: ignore[arg-type]
+        return _run_by_spark(spark, text, args)
     frames = Frames(spark, tables, Parameters(text, tokenize(text), args))
     match statement:
         case Query(query):
@@ -58,10 +67,27 @@ def sql(spark: SparkSession, text: str, args: Arguments | None = None) -> DataFr
             return describing.history(frames, statement)
         case DescribeDetail():
             return describing.detail(frames, statement)
-        case Create() | SetProperties() | UnsetProperties() | AddColumns():
-            _define(frames, statement)
-            return spark.createDataFrame([], StructType([]))
-    return _counts(spark, _change(frames, statement))
+        case DescribeTable():
+            return describing.table(frames, statement)
+        case ShowColumns():
+            return describing.columns(frames, statement)
+        case ShowProperties():
+            return describing.table_properties(frames, statement)
+        case Delete() | Update() | Merge() | Insert():
+            return _counts(spark, _change(frames, statement))
+    _define(frames, statement)
+    return spark.createDataFrame([], StructType([]))
+
+
+def _run_by_spark(spark: SparkSession, text: str, args: Arguments | None) -> DataFrame:
+    try:
+        return spark.sql(text) if args is None else spark.sql(text, args=args)  # type: ignore[arg-type]
+    except ParseException:
+        # Of Delta Lake's own statements, which a session without its jar does not know.
+        found = missing.missing_at(Cursor(text, tokenize(text)))
+        if found is None:
+            raise
+        raise missing.unsupported(found) from None
 
 
 def _is_sparks(statement: Statement, tables: Tables) -> bool:
@@ -69,12 +95,13 @@ def _is_sparks(statement: Statement, tables: Tables) -> bool:
     match statement:
         case Other():
             return True
-        case Query(query):
+        case Query(query) | CreateView(query=query):
             return not any(tables.is_ours(relation.name) for relation in relations(query))
     return False
 
 
-def _define(frames: Frames, statement: Create | SetProperties | UnsetProperties | AddColumns) -> None:
+def _define(frames: Frames, statement: Statement) -> None:
+    """Statements that give no rows."""
     match statement:
         case Create():
             defining.create(frames, statement)
@@ -84,6 +111,12 @@ def _define(frames: Frames, statement: Create | SetProperties | UnsetProperties 
             defining.unset_properties(frames, statement)
         case AddColumns():
             defining.add_columns(frames, statement)
+        case Truncate(table):
+            frames.tables.of(table).delete()
+        case DropTable(table):
+            unregister(table.parts[0])
+        case CreateView():
+            views.run(frames, statement)
 
 
 def _change(frames: Frames, statement: Statement) -> Mapping[str, int | None]:

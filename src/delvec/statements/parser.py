@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from delvec.errors import InvalidOperationError
-from delvec.statements import changes, definitions
+from delvec.statements import changes, definitions, inspection, missing, views
 from delvec.statements.cursor import Cursor, Name, Span, verify_brackets
 from delvec.statements.lexer import Kind, Token, syntax_error, tokenize
-from delvec.statements.tree import DescribeDetail, DescribeHistory, Other, Query, Statement
+from delvec.statements.tree import Other, Query, Statement
 
 IsOurs = Callable[[Name], bool]
 _QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE", "EXPLAIN")
@@ -35,9 +35,22 @@ def parse(text: str, is_ours: IsOurs) -> Statement:
     if statement is not None:
         cursor.expect_end()
         return statement
+    missing.verify_known(cursor, is_ours)
     first = tokens[0]
-    rewritten = first.word in (*_QUERIES, *_CHANGES) or first.is_symbol("(") or cursor.sees("CREATE", "TABLE")
+    rewritten = (
+        first.word in (*_QUERIES, *_CHANGES)
+        or first.is_symbol("(")
+        or cursor.sees("CREATE", "TABLE")
+        or _describes_query(cursor)
+    )
     return Query(Span(text, tokens[:-1])) if rewritten else Other()
+
+
+def _describes_query(cursor: Cursor) -> bool:
+    """DESCRIBE [QUERY] and a query."""
+    if not (cursor.sees("DESCRIBE") or cursor.sees("DESC")):
+        return False
+    return cursor.ahead().word in ("QUERY", "SELECT", "WITH", "FROM", "VALUES")
 
 
 def _single(text: str, tokens: Sequence[Token]) -> tuple[Token, ...]:
@@ -59,38 +72,26 @@ def _statement(cursor: Cursor, is_ours: IsOurs) -> Statement | None:
     for words, read in _READERS.items():
         if cursor.takes(*words):
             statement = read(cursor, is_ours)
-            if statement is None:
-                cursor.at = 0
-            return statement
+            if statement is not None:
+                return statement
+            cursor.at = 0
     return None
 
 
-def _history(cursor: Cursor, is_ours: IsOurs) -> DescribeHistory | None:
-    table = _described(cursor, is_ours)
-    if table is None:
-        return None
-    limit = None
-    if cursor.takes("LIMIT"):
-        number = cursor.token(Kind.NUMBER, expected="a number of commits")
-        if not number.text.isdecimal():
-            raise syntax_error(cursor.source, number.start, f"found {number.text}, expected a whole number")
-        limit = int(number.text)
-    return DescribeHistory(table, limit)
+_Reader = Callable[[Cursor, IsOurs], Statement | None]
 
+_DESCRIBING: Mapping[tuple[str, ...], _Reader] = {
+    (verb, *words): read
+    for words, read in (
+        (("HISTORY",), inspection.describe_history),
+        (("DETAIL",), inspection.describe_detail),
+        ((), inspection.describe),
+    )
+    for verb in ("DESCRIBE", "DESC")
+}
 
-def _detail(cursor: Cursor, is_ours: IsOurs) -> DescribeDetail | None:
-    table = _described(cursor, is_ours)
-    return None if table is None else DescribeDetail(table)
-
-
-def _described(cursor: Cursor, is_ours: IsOurs) -> Name | None:
-    if not cursor.here.is_name:
-        return None  # Spark's DESCRIBE of a table whose name is that word
-    table = cursor.name("a table")
-    return table if is_ours(table) else None
-
-
-_READERS: Mapping[tuple[str, ...], Callable[[Cursor, IsOurs], Statement | None]] = MappingProxyType(
+# The first whose words fit reads the statement.
+_READERS: Mapping[tuple[str, ...], _Reader] = MappingProxyType(
     {
         ("DELETE", "FROM"): changes.delete,
         ("UPDATE",): changes.update,
@@ -100,9 +101,11 @@ _READERS: Mapping[tuple[str, ...], Callable[[Cursor, IsOurs], Statement | None]]
         ("REPLACE", "TABLE"): definitions.replace,
         ("CREATE", "TABLE"): definitions.create,
         ("ALTER", "TABLE"): definitions.alter,
-        ("DESCRIBE", "HISTORY"): _history,
-        ("DESC", "HISTORY"): _history,
-        ("DESCRIBE", "DETAIL"): _detail,
-        ("DESC", "DETAIL"): _detail,
+        **_DESCRIBING,
+        ("SHOW", "COLUMNS"): inspection.show_columns,
+        ("SHOW", "TBLPROPERTIES"): inspection.show_properties,
+        ("TRUNCATE", "TABLE"): inspection.truncate,
+        ("DROP", "TABLE"): inspection.drop,
+        **dict.fromkeys(views.STARTS, views.create),
     }
 )

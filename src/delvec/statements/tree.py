@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from delvec.statements.cursor import Name, Span
 from delvec.statements.lexer import Token
@@ -132,6 +133,56 @@ class DescribeDetail:
 
 
 @dataclass(frozen=True, slots=True)
+class DescribeTable:
+    """``column``: what is known of that column alone."""
+
+    table: Name
+    extended: bool
+    column: Name | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowColumns:
+    table: Name
+
+
+@dataclass(frozen=True, slots=True)
+class ShowProperties:
+    """``key``: of that property alone."""
+
+    table: Name
+    key: Property | None
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    table: Name
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable:
+    table: Name
+
+
+class ViewKind(Enum):
+    PERMANENT = "VIEW"
+    TEMPORARY = "TEMPORARY VIEW"
+    GLOBAL = "GLOBAL TEMPORARY VIEW"
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    """``columns``: new names for the query's, in parentheses; ``clauses``: what stands before AS."""
+
+    view: Name
+    kind: ViewKind
+    replace: bool
+    columns: Span | None
+    clauses: Span | None
+    query: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """What Spark runs once the tables in it are known to it: a query, or a statement on a table of Spark."""
 
@@ -154,6 +205,12 @@ Statement = (
     | AddColumns
     | DescribeHistory
     | DescribeDetail
+    | DescribeTable
+    | ShowColumns
+    | ShowProperties
+    | Truncate
+    | DropTable
+    | CreateView
     | Query
     | Other
 )

@@ -1,0 +1,97 @@
+"""Statements of Spark SQL and of Delta Lake that delvec does not have: each is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from delvec.errors import UnsupportedFeatureError
+from delvec.statements.cursor import Cursor, Name
+
+IsOurs = Callable[[Name], bool]
+
+_CACHE = "use Table.to_df().cache(), or CACHE TABLE of a temporary view"
+_NEWEST = "it is not needed, each statement reads the newest version"
+_STATISTICS = "it is not needed, files carry their statistics"
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """``words`` start the statement; ``before`` are those between them and the table's name."""
+
+    words: tuple[str, ...]
+    instead: str | None = None
+    before: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return " ".join(self.words)
+
+
+def _missing(words: str, instead: str | None = None, before: str = "") -> Missing:
+    return Missing(tuple(words.split()), instead, tuple(before.split()))
+
+
+MISSING: Sequence[Missing] = (
+    _missing("REFRESH TABLE", _NEWEST),
+    _missing("REFRESH", _NEWEST),
+    _missing("ANALYZE TABLE", _STATISTICS),
+    _missing("CACHE TABLE", _CACHE),
+    _missing("CACHE LAZY TABLE", _CACHE),
+    _missing("UNCACHE TABLE", "use DataFrame.unpersist()", "IF EXISTS"),
+    _missing("OPTIMIZE"),
+    _missing("VACUUM"),
+    _missing("RESTORE TABLE", "use INSERT OVERWRITE t SELECT * FROM t VERSION AS OF n"),
+    _missing("RESTORE", "use INSERT OVERWRITE t SELECT * FROM t VERSION AS OF n"),
+    _missing("REORG TABLE"),
+    _missing("GENERATE"),
+    _missing("CONVERT TO DELTA"),
+    _missing("MSCK REPAIR TABLE", "partitions are in the table's log"),
+    _missing("REPAIR TABLE", "partitions are in the table's log"),
+    _missing("LOAD DATA", "use INSERT INTO t SELECT … FROM parquet.`path`"),
+    _missing("SHOW PARTITIONS", "use SELECT DISTINCT of the partition columns"),
+    _missing("SHOW CREATE TABLE", "use DESCRIBE TABLE EXTENDED"),
+    _missing("COMMENT ON COLUMN"),
+    _missing("COMMENT ON TABLE", "use ALTER TABLE t SET TBLPROPERTIES ('comment' = '…')"),
+    _missing("DROP VIEW", "use DROP TABLE", "IF EXISTS"),
+    _missing("ALTER VIEW"),
+)
+"""Of statements that start alike, the longest comes first."""
+
+
+def verify_known(cursor: Cursor, is_ours: IsOurs) -> None:
+    """Refuse a statement that delvec lacks where it names a table of ours."""
+    found = missing_at(cursor)
+    if found is None:
+        return
+    start = cursor.at
+    cursor.at += len(found.words)
+    cursor.takes(*found.before)
+    if any(is_ours(name) for name in _names(cursor, found)):
+        raise unsupported(found)
+    cursor.at = start
+
+
+def missing_at(cursor: Cursor) -> Missing | None:
+    """The statement of the list that starts here."""
+    fitting = (statement for statement in MISSING if cursor.sees(*statement.words))
+    return max(fitting, key=lambda statement: len(statement.words), default=None)
+
+
+def unsupported(statement: Missing) -> UnsupportedFeatureError:
+    instead = f": {statement.instead}" if statement.instead else ""
+    return UnsupportedFeatureError(f"delvec has no {statement.name}{instead}", feature=statement.name)
+
+
+def _names(cursor: Cursor, statement: Missing) -> list[Name]:
+    """The names that a table of the statement may have: the first, or the one after TABLE."""
+    if statement.words in (("GENERATE",), ("LOAD", "DATA")):
+        while not (cursor.is_done or cursor.takes("TABLE")):
+            cursor.at += 1
+    if not cursor.here.is_name:
+        return []
+    name = cursor.name("a table")
+    if statement.name != "COMMENT ON COLUMN":
+        return [name]
+    count = len(name.parts)
+    return [Name(name.parts[:n], name.quoted[:n], name.span) for n in range(1, count)]
