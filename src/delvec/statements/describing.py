@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow.compute as pc
@@ -12,7 +12,7 @@ from pyspark.sql.types import StructField
 
 from delvec import formats
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
-from delvec.spark.session import session_facts
+from delvec.schema import Schema
 from delvec.spark.types import logical
 from delvec.statements.cursor import Name
 from delvec.statements.definitions import is_path
@@ -77,7 +77,7 @@ def table(frames: Frames, asked: DescribeTable) -> DataFrame:
     snapshot = snapshot_of(opened)
     fields = {field.name: _shown(field) for field in logical(snapshot.schema)}
     if asked.column is not None:
-        row = _column_of(fields, asked, session_facts(frames.spark).case_sensitive)
+        row = fields[_column_of(snapshot.schema, asked, case_sensitive=frames.settings.case_sensitive)]
         found = [("col_name", row[0]), ("data_type", row[1]), ("comment", row[2])]
         return frames.spark.createDataFrame(found, _COLUMN)
     rows = list(fields.values())
@@ -94,24 +94,20 @@ def _shown(field: StructField) -> _Row:
     return field.name, field.dataType.simpleString(), field.metadata.get("comment")
 
 
-def _column_of(fields: Mapping[str, _Row], asked: DescribeTable, case_sensitive: bool) -> _Row:  # noqa: FBT001
+def _column_of(schema: Schema, asked: DescribeTable, *, case_sensitive: bool) -> str:
+    """The name of the column that is described."""
     assert asked.column is not None
     first, *nested = asked.column.parts
-    found = [
-        row
-        for name, row in fields.items()
-        if (name == first if case_sensitive else name.lower() == first.lower())
-    ]
+    found = schema.find(first, case_sensitive=case_sensitive)
     if len(found) != 1:
-        raise InvalidOperationError(
-            f"{asked.table} has no column {asked.column}, expected one of {', '.join(fields)}"
-        )
+        known = ", ".join(field.name for field in schema)
+        raise InvalidOperationError(f"{asked.table} has no column {asked.column}, expected one of {known}")
     if nested:
         raise UnsupportedFeatureError(
             f"delvec has no DESCRIBE of a nested column ({asked.column}): use DESCRIBE {asked.table} {first}",
             feature="DESCRIBE of a nested column",
         )
-    return found[0]
+    return found[0].name
 
 
 def _details(opened: Table, snapshot: formats.Snapshot, name: Name) -> Iterator[tuple[str, str]]:
