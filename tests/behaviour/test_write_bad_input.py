@@ -154,3 +154,26 @@ def test_a_constraint_that_is_no_condition_is_refused(spark, tmp_path, condition
     table = table_of(spark, tmp_path / "t", DDL)
     with refused(table, InvalidOperationError, "constraint odd"):
         table.set_properties(properties)
+
+
+@pytest.mark.parametrize("name", ["_metadata", "_Metadata", "_tmp_metadata_row_index"])
+def test_columns_with_a_name_of_spark_are_refused(spark, tmp_path, name):
+    with pytest.raises(InvalidOperationError, match=f"column '{name}' has a name that Spark uses"):
+        create(spark, tmp_path / "t", f"id bigint, {name} bigint")
+    assert contents(tmp_path) == []
+    table = table_of(spark, tmp_path / "t", f"id bigint, s struct<{name}: int>")
+    with refused(table, InvalidOperationError, name):
+        table.add_columns(f"{name} int")
+    with refused(table, InvalidOperationError, name):
+        table.append(spark.range(1).selectExpr("id", f"1 AS {name}"), merge_schema=True)
+    table.append(spark.range(1).selectExpr("id", f"named_struct('{name}', 5) AS s"))
+    assert table.to_df().selectExpr(f"s.{name}").collect()[0][0] == 5
+
+
+def test_the_partition_value_that_means_null_is_refused(spark, tmp_path):
+    table = table_of(spark, tmp_path / "t", "id int, p string", [(1, "a"), (2, None)], partition_by=["p"])
+    reason = "partition column p is given '__HIVE_DEFAULT_PARTITION__', expected another text"
+    with refused(table, InvalidOperationError, reason):
+        table.append(frame_of(spark, "id int, p string", [(3, "b"), (4, "__HIVE_DEFAULT_PARTITION__")]))
+    with refused(table, InvalidOperationError, reason):
+        table.update({"p": "'__HIVE_DEFAULT_PARTITION__'"}, "id = 1")

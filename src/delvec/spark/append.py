@@ -21,6 +21,7 @@ from delvec.spark.conforming import conformed
 from delvec.spark.delete import find_matching, removed_rows
 from delvec.spark.partitions import same_partitions
 from delvec.spark.removal import remove_rows
+from delvec.spark.reserved_names import verify_new_names
 from delvec.spark.target import OperationResult, Target, live_rows, row_size, shown, split_by_match
 from delvec.spark.write import WrittenFiles, write_rows
 
@@ -46,6 +47,7 @@ def append(target: Target, rows: Rows, *, merge_schema: bool, txn: Txn | None) -
 
 def create(target: Target, frame: DataFrame | None) -> OperationResult:
     """The first commit of a table that is drafted, with the rows of ``frame``."""
+    verify_new_names(target.rules.schema)
     _verify_constraints(target, target.rules)
     if frame is None:
         delta = RowDelta(target.base, "CREATE TABLE", {}, Read(blind=True), Verb.ALTER)

@@ -24,6 +24,7 @@ from delvec.spark.checks import VIOLATION
 from delvec.spark.conditions import expression, verify_condition
 from delvec.spark.conforming import evolved
 from delvec.spark.lineage import lineage_columns, scan_with_lineage
+from delvec.spark.reserved_names import verify_new_names
 from delvec.spark.scan import scan
 from delvec.spark.session import kept_frame, sql_settings
 from delvec.spark.types import quoted, type_text
@@ -85,6 +86,8 @@ class Target:
 
     def after(self, change: MetadataChange) -> Target:
         """The same version, to be written as its metadata will be after ``change``."""
+        if change.schema is not None:
+            verify_new_names(change.schema, self.schema)
         return replace(self, rules=self.snapshot.rules(change))
 
     def grown(self, rows: StructType) -> tuple[Target, MetadataChange | None]:

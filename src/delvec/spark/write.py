@@ -29,6 +29,7 @@ from delvec import location
 from delvec.errors import StorageError, UnsupportedFeatureError
 from delvec.row_delta import ADDED_SCHEMA, WriteRules, with_measures
 from delvec.schema import Array, DataType, Field, Map, Primitive, Struct
+from delvec.spark.checks import violation
 from delvec.spark.files import hadoop_path
 from delvec.spark.partitions import NULL, escaped, unescaped
 from delvec.spark.progress import FILES_WRITTEN, tell
@@ -186,7 +187,11 @@ def _text(field: Field) -> Column:
                 f"partition column {field.name} is binary, which cannot be written",
                 feature="binary partition",
             )
-    return column.cast("string")
+    text = column.cast("string")
+    if field.type != Primitive("string"):
+        return text
+    message = f"partition column {field.name} is given {NULL!r}, expected another text: it means null there"
+    return F.when(text == NULL, F.raise_error(F.lit(violation(message))).cast("string")).otherwise(text)
 
 
 def _laid_out(frame: DataFrame, texts: Sequence[str], rules: WriteRules, size: int | None) -> DataFrame:

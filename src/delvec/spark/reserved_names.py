@@ -1,0 +1,21 @@
+"""Names that Spark has for columns of its own: a user's column of that name could not be told from them."""
+
+from __future__ import annotations
+
+from delvec.errors import InvalidOperationError
+from delvec.schema import Schema, Struct
+from delvec.spark.files import METADATA, ROW_INDEX
+
+RESERVED = (METADATA, ROW_INDEX)
+_NO_COLUMNS = Struct(())
+
+
+def verify_new_names(schema: Schema, held: Schema = _NO_COLUMNS) -> None:
+    """Refuse new top-level columns with a reserved name. Those of ``held`` are there already."""
+    known = {field.name.lower() for field in held}
+    for field in schema:
+        if field.name.lower() in RESERVED and field.name.lower() not in known:
+            raise InvalidOperationError(
+                f"column {field.name!r} has a name that Spark uses for a column of its own, expected another "
+                f"than {' and '.join(RESERVED)}"
+            )
