@@ -97,6 +97,8 @@ class WriteRules:
     rewrite_share     a file of which more than this share of rows would be deleted, old deletes included, is
                       written again without them instead of getting a vector; None: never
     append_only       no row may be removed
+    generated         top-level columns whose value follows from the row's others: SQL expressions by name
+    defaults          values for top-level columns that a new row lacks: constant SQL expressions by name
     change_files      changes of rows must also be written as files of their own
     row_id_column, row_version_column   where rows that move keep their lineage: the stored columns' names
     target_file_size  bytes of a data file, about
@@ -111,6 +113,8 @@ class WriteRules:
     store_partitions: bool = False
     append_only: bool = False
     constraints: tuple[Constraint, ...] = ()
+    generated: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
     change_files: bool = False
     row_id_column: str | None = None
     row_version_column: str | None = None

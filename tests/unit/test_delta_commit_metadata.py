@@ -196,9 +196,9 @@ def test_a_wrong_share_that_is_there_is_refused() -> None:
 def test_no_file_is_written_again_where_new_files_would_be_refused() -> None:
     log = LogWriter(open_storage(memory_location()))
     body = protocol()
-    body["protocol"]["writerFeatures"] = ["deletionVectors", "allowColumnDefaults"]
+    body["protocol"]["writerFeatures"] = ["deletionVectors", "identityColumns"]
     on = {"delta.enableDeletionVectors": "true", "delvec.rewriteDeletedShare": "0.5"}
-    log.commit(body, metadata(column("id", "long", metadata={"CURRENT_DEFAULT": "1"}), properties=on))
+    log.commit(body, metadata(column("id", "long", metadata={"delta.identity.start": 1}), properties=on))
     rules = DeltaTable(log.storage).snapshot().rules(new_rows=False)
     assert (rules.vectors, rules.rewrite_share) == (True, None)
 
@@ -529,23 +529,30 @@ def test_symlink_manifests() -> None:
     committed(append(table, numbers(0, 1).select(["id"])))
 
 
-@pytest.mark.parametrize(
-    ("marks", "writer", "message"),
-    [
-        ({"delta.identity.start": 1}, 6, "column id is an identity column"),
-        ({"CURRENT_DEFAULT": "1"}, 7, "column id has a default"),
-    ],
-)
-def test_columns_whose_values_writers_make_up(marks: dict[str, Any], writer: int, message: str) -> None:
-    log = LogWriter(open_storage(memory_location()))
-    versions: dict[str, Any] = {"minReaderVersion": 1, "minWriterVersion": writer}
-    if writer == 7:
-        versions["writerFeatures"] = ["allowColumnDefaults"]
-    log.commit({"protocol": versions}, metadata(column("id", "long", metadata=marks)))
-    snapshot = DeltaTable(log.storage).snapshot()
-    with pytest.raises(UnsupportedFeatureError, match=message):
+def test_identity_columns_get_no_new_rows() -> None:
+    snapshot = old_table(
+        column("id", "long", metadata={"delta.identity.start": 1}), reader=1, writer=6
+    ).snapshot()
+    with pytest.raises(UnsupportedFeatureError, match="column id is an identity column"):
         snapshot.rules()
     assert snapshot.rules(new_rows=False).vectors is False
+
+
+def test_defaults_count_only_with_their_feature() -> None:
+    field = column("id", "long", metadata={"CURRENT_DEFAULT": "1"})
+    assert old_table(field, features=("timestampNtz",)).snapshot().rules().defaults == {}
+    log = LogWriter(open_storage(memory_location()))
+    log.commit(
+        {
+            "protocol": {
+                "minReaderVersion": 1,
+                "minWriterVersion": 7,
+                "writerFeatures": ["allowColumnDefaults"],
+            }
+        },
+        metadata(field),
+    )
+    assert DeltaTable(log.storage).snapshot().rules().defaults == {"id": "1"}
 
 
 def test_old_writer_versions_imply_features_that_need_not_be_used() -> None:
@@ -598,10 +605,10 @@ def test_constraints_of_columns() -> None:
     )
     assert [c.condition for c in found.snapshot().rules().constraints] == [
         "a > 3",
-        "(`g` <=> (a + 1)) IS TRUE",
         "`v` IS NULL OR length(`v`) <= 5",
     ]
     assert not any(c.null_holds for c in found.snapshot().rules().constraints)
+    assert found.snapshot().rules().generated == {"g": "a + 1"}
 
 
 def test_nested_lengths_are_refused() -> None:

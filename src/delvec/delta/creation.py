@@ -8,17 +8,16 @@ from dataclasses import replace
 
 from delvec.delta import properties
 from delvec.delta.actions import ADDS_SCHEMA, Metadata
-from delvec.delta.evolution import verify_names, verify_partitioning
+from delvec.delta.evolution import verify_names, verify_partitioning, verify_plain
 from delvec.delta.load import LogState
 from delvec.delta.log import LOG, list_log
 from delvec.delta.metadata_change import DRAFT_VERSION, TableState, state_after
 from delvec.delta.replay import NO_FILES, NO_STATE
-from delvec.delta.rules import GENERATION
 from delvec.delta.schema import FIELD_ID, PHYSICAL_NAME, TYPE_CHANGES, render_schema
 from delvec.delta.snapshot import Snapshot
 from delvec.delta.upgrade import INITIAL
-from delvec.delta.writable import CURRENT_DEFAULT, IDENTITY_PREFIX, fields_of
-from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.delta.writable import fields_of
+from delvec.errors import InvalidOperationError
 from delvec.row_delta import MetadataChange
 from delvec.schema import Array, DataType, Field, Map, Schema, Struct
 from delvec.storage import Storage
@@ -78,11 +77,7 @@ def _verify_absent(storage: Storage) -> None:
 
 def _verify_columns(schema: Schema) -> None:
     for path, field in fields_of(schema):
-        for key in field.metadata:
-            if key in (GENERATION, CURRENT_DEFAULT) or key.startswith(IDENTITY_PREFIX):
-                raise UnsupportedFeatureError(
-                    f"column {'.'.join(path)} has {key}, expected a column without", feature=key
-                )
+        verify_plain(field, path)
 
 
 def _unmarked(schema: Schema) -> Schema:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from delvec.delta.schema import TYPE_CHANGES, is_widening, render_type
+from delvec.delta.schema import (
+    CURRENT_DEFAULT,
+    GENERATION,
+    IDENTITY_PREFIX,
+    TYPE_CHANGES,
+    is_widening,
+    render_type,
+)
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.schema import Array, DataType, Field, Map, Primitive, Schema, Struct
 
@@ -26,6 +33,15 @@ def verify_names(schema: Schema, *, mapped: bool) -> None:
     if not schema.fields:
         raise InvalidOperationError("the schema has no column, expected one at least")
     _verify_names_in(schema, (), mapped=mapped)
+
+
+def verify_plain(field: Field, path: tuple[str, ...]) -> None:
+    """Refuse a new column whose values writers would have to make up."""
+    for key in field.metadata:
+        if key in (GENERATION, CURRENT_DEFAULT) or key.startswith(IDENTITY_PREFIX):
+            raise UnsupportedFeatureError(
+                f"column {'.'.join(path)} has {key}, expected a column without", feature=key
+            )
 
 
 def verify_partitioning(schema: Schema, partition_by: tuple[str, ...]) -> None:
@@ -159,6 +175,7 @@ def _verify_none_missing(old: Struct, new: Struct, path: tuple[str, ...]) -> Non
 
 
 def _added(field: Field, path: tuple[str, ...]) -> Field:
+    verify_plain(field, path)
     if not field.nullable:
         raise InvalidOperationError(
             f"new column {'.'.join(path)} is NOT NULL, expected nullable: rows of before have no value for it"

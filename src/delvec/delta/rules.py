@@ -16,6 +16,7 @@ from delvec.delta.features import (
     APPEND_ONLY,
     CHANGE_DATA_FEED,
     CHECK_CONSTRAINTS,
+    COLUMN_DEFAULTS,
     DELETION_VECTORS,
     GENERATED_COLUMNS,
     INVARIANTS,
@@ -23,7 +24,7 @@ from delvec.delta.features import (
     ROW_TRACKING,
 )
 from delvec.delta.properties import is_active
-from delvec.delta.schema import MAPPING_NONE
+from delvec.delta.schema import CURRENT_DEFAULT, GENERATION, MAPPING_NONE
 from delvec.delta.stats_rules import table_stats_rules
 from delvec.delta.stored_vectors import store_at
 from delvec.delta.writable import fields_of, verify_writable
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from delvec.delta.snapshot import Snapshot
 
 INVARIANT = "delta.invariants"
-GENERATION = "delta.generationExpression"
 CHAR_OR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 
 DEFAULT_FILE_SIZE = 128 << 20
@@ -59,6 +59,8 @@ def write_rules(snapshot: Snapshot) -> WriteRules:
         store_partitions=MATERIALIZED_PARTITIONS in protocol.features_to_write,
         append_only=is_active(protocol, found, APPEND_ONLY, properties.APPEND_ONLY_PROPERTY),
         constraints=tuple(_constraints(snapshot)),
+        generated=_expressions(snapshot, GENERATED_COLUMNS, GENERATION),
+        defaults=_expressions(snapshot, COLUMN_DEFAULTS, CURRENT_DEFAULT),
         change_files=is_active(protocol, found, CHANGE_DATA_FEED, properties.ENABLE_CHANGE_FEED),
         row_id_column=found.get(properties.ROW_ID_COLUMN) if tracked else None,
         row_version_column=found.get(properties.ROW_VERSION_COLUMN) if tracked else None,
@@ -106,11 +108,18 @@ def _constraints(snapshot: Snapshot) -> Iterator[Constraint]:
         where = ".".join(path)
         if INVARIANTS in features and INVARIANT in field.metadata:
             yield Constraint(f"invariant of {where}", _invariant(field.metadata[INVARIANT], where))
-        if GENERATED_COLUMNS in features and GENERATION in field.metadata:
+        if GENERATED_COLUMNS in features and GENERATION in field.metadata and len(path) > 1:
             condition = f"({_quoted(path)} <=> ({field.metadata[GENERATION]})) IS TRUE"
             yield Constraint(f"generated column {where}", condition)
         if CHAR_OR_VARCHAR in field.metadata:
             yield _length(field, path)
+
+
+def _expressions(snapshot: Snapshot, feature: str, key: str) -> dict[str, str]:
+    """The SQL texts that the metadata of top-level columns has under ``key``, if the feature counts."""
+    if feature not in snapshot.protocol.features_to_write:
+        return {}
+    return {field.name: str(field.metadata[key]) for field in snapshot.schema if key in field.metadata}
 
 
 def _invariant(recorded: Any, where: str) -> str:

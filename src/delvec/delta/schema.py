@@ -14,6 +14,9 @@ from delvec.schema import PRIMITIVES, Array, DataType, Decimal, Field, Map, Prim
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
 FIELD_ID = "delta.columnMapping.id"
 TYPE_CHANGES = "delta.typeChanges"
+GENERATION = "delta.generationExpression"
+CURRENT_DEFAULT = "CURRENT_DEFAULT"
+IDENTITY_PREFIX = "delta.identity."
 
 MAPPING_NONE, MAPPING_NAME, MAPPING_ID = "none", "name", "id"
 

@@ -27,6 +27,7 @@ from delvec.delta.features import (
     Protocol,
 )
 from delvec.delta.properties import SYMLINK_MANIFEST, is_on
+from delvec.delta.schema import CURRENT_DEFAULT, IDENTITY_PREFIX
 from delvec.errors import UnsupportedFeatureError
 from delvec.schema import Array, DataType, Field, Map, Schema, Struct
 
@@ -62,9 +63,6 @@ WRITABLE = frozenset(
     }
 )
 
-IDENTITY_PREFIX = "delta.identity."
-CURRENT_DEFAULT = "CURRENT_DEFAULT"
-
 
 def verify_writable(snapshot: Snapshot, *, rows: bool = True, new_rows: bool = True) -> None:
     """Refuse by name a table that asks of its writers what delvec does not do.
@@ -78,7 +76,7 @@ def verify_writable(snapshot: Snapshot, *, rows: bool = True, new_rows: bool = T
         _verify_no_symlink_manifest(snapshot)
     if rows and new_rows:
         _verify_no_identity_column(snapshot)
-        _verify_no_default(snapshot)
+        _verify_no_nested_default(snapshot)
 
 
 def fields_of(schema: Schema) -> Iterator[tuple[tuple[str, ...], Field]]:
@@ -139,12 +137,13 @@ def _verify_no_identity_column(snapshot: Snapshot) -> None:
             )
 
 
-def _verify_no_default(snapshot: Snapshot) -> None:
+def _verify_no_nested_default(snapshot: Snapshot) -> None:
     if COLUMN_DEFAULTS not in snapshot.protocol.features_to_write:
         return
     for path, field in fields_of(snapshot.schema):
-        if CURRENT_DEFAULT in field.metadata:
+        if CURRENT_DEFAULT in field.metadata and len(path) > 1:
             raise UnsupportedFeatureError(
-                f"column {'.'.join(path)} has a default, expected none: {snapshot.location}",
+                f"field {'.'.join(path)} has a default, expected defaults of whole columns only: "
+                f"{snapshot.location}",
                 feature=COLUMN_DEFAULTS,
             )

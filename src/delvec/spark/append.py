@@ -17,8 +17,8 @@ from delvec.spark import changes
 from delvec.spark.checks import checked, kept_to
 from delvec.spark.commit import Looking, Rows, commit, made
 from delvec.spark.conditions import expression, verify_condition
-from delvec.spark.conforming import conformed
 from delvec.spark.delete import find_matching, removed_rows
+from delvec.spark.own_values import new_rows
 from delvec.spark.partitions import same_partitions
 from delvec.spark.removal import remove_rows
 from delvec.spark.reserved_names import verify_new_names
@@ -107,7 +107,7 @@ def _overwrite_where(target: Target, given: Rows, where: str | Column) -> Operat
     message = f"a new row is outside of the condition {shown(where)!r}, expected all rows within"
     frame = made(given)
     looking = replace(_looking(target, given, frame), where=where)
-    rows = kept_to(conformed(frame, target.rules.schema), expression(where), message)
+    rows = kept_to(new_rows(frame, target.rules), expression(where), message)
     told_again = target.rules.change_files and (not target.rules.vectors or target.rules.rewrite_share)
     if not told_again:
         return _replaced_where(plan, rows, looking)
@@ -180,5 +180,5 @@ def _delta(target: Target, written: WrittenFiles, mode: str, read: Read) -> RowD
 
 
 def _write(target: Target, frame: DataFrame) -> WrittenFiles:
-    rows = checked(conformed(frame, target.rules.schema), target.rules)
+    rows = checked(new_rows(frame, target.rules), target.rules)
     return write_rows(rows, target.storage, target.rules)

@@ -41,7 +41,7 @@ def resolve(
     """
     if not given:
         raise InvalidOperationError(f"{what} is empty, expected at least one column")
-    paths = _paths(given, schema, what, case_sensitive=case_sensitive)
+    paths = assigned_paths(given, schema, what, case_sensitive=case_sensitive)
     verify_expressions(frame, {f"{what} of {name}:": value for name, value in given.items()})
     columns = [expression(value) for value in given.values()]
     found: Targets = {}
@@ -50,7 +50,9 @@ def resolve(
     return found
 
 
-def _paths(given: Assignments, schema: Schema, what: str, *, case_sensitive: bool) -> list[tuple[str, ...]]:
+def assigned_paths(
+    given: Assignments, schema: Schema, what: str, *, case_sensitive: bool
+) -> list[tuple[str, ...]]:
     """The names of the columns and of the fields in them; none may be given twice."""
     found: list[tuple[str, ...]] = []
     for name in given:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 from pyspark.sql import types as T  # noqa: N812
 
@@ -22,9 +22,16 @@ _WIDER: dict[str, tuple[str, ...]] = {
 }
 
 
-def conformed(frame: DataFrame, schema: Schema, *, beside: Sequence[str] = ()) -> DataFrame:
-    """The frame's rows under the table's columns. A column that it lacks is null; one too many is refused,
-    but for those ``beside`` the table's, which are kept as they are.
+def conformed(
+    frame: DataFrame,
+    schema: Schema,
+    *,
+    beside: Sequence[str] = (),
+    absent: Mapping[str, Column] | None = None,
+) -> DataFrame:
+    """The frame's rows under the table's columns. A column that it lacks is null, or the value that
+    ``absent`` has for it; one too many is refused, but for those ``beside`` the table's, which are kept as
+    they are.
     """
     _verify_unique(frame.schema)
     given = {field.name.lower(): field for field in frame.schema}
@@ -37,7 +44,7 @@ def conformed(frame: DataFrame, schema: Schema, *, beside: Sequence[str] = ()) -
     for field in schema:
         found, wanted = given.get(field.name.lower()), spark_type(field.type)
         if found is None:
-            column = F.lit(None).cast(wanted)
+            column = (absent or {}).get(field.name, F.lit(None).cast(wanted))
         else:
             column = assigned(F.col(quoted(found.name)), found.dataType, wanted, field.name)
         columns.append(column.alias(field.name))

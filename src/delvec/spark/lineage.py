@@ -61,11 +61,15 @@ def scan_with_lineage(
     )
 
 
-def moved(frame: DataFrame, columns: tuple[str, ...], new: str) -> DataFrame:
-    """The rows in the struct ``new``, with their ids: what changed them is the commit that is to come."""
+def moved(frame: DataFrame, columns: tuple[str, ...], new: str, *others: str) -> DataFrame:
+    """The rows in the struct ``new``, with their ids: what changed them is the commit that is to come.
+
+    ``others`` are further columns of the frame, which stay.
+    """
     if not columns:
-        return frame.select(f"{new}.*")
-    return frame.select(f"{new}.*", F.col(quoted(columns[0])), F.lit(None).cast("long").alias(columns[1]))
+        return frame.select(f"{new}.*", *others)
+    changed_by = F.lit(None).cast("long").alias(columns[1])
+    return frame.select(f"{new}.*", F.col(quoted(columns[0])), changed_by, *others)
 
 
 def unborn(frame: DataFrame, columns: tuple[str, ...]) -> DataFrame:

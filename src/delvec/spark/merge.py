@@ -24,11 +24,11 @@ from delvec.bitmap import Bitmap
 from delvec.errors import InvalidOperationError
 from delvec.formats import Snapshot
 from delvec.plan import ScanPlan
-from delvec.row_delta import MetadataChange, RowDelta, Verb
+from delvec.row_delta import MetadataChange, RowDelta, Verb, WriteRules
 from delvec.schema import Field
 from delvec.spark import changes
 from delvec.spark.assign import assigned
-from delvec.spark.assignments import new_column, resolve
+from delvec.spark.assignments import assigned_paths, new_column, resolve
 from delvec.spark.checks import checked
 from delvec.spark.commit import commit, first_file, of_the_moment, reads
 from delvec.spark.conditions import expression, verify_condition
@@ -38,6 +38,7 @@ from delvec.spark.find import FoundRows, find_rows
 from delvec.spark.lineage import moved, unborn
 from delvec.spark.merge_clauses import (
     DELETE,
+    INSERT,
     MATCHED,
     NOT_MATCHED,
     NOT_MATCHED_BY_SOURCE,
@@ -49,6 +50,7 @@ from delvec.spark.merge_clauses import (
 )
 from delvec.spark.merge_keys import ROWS, Matching, Sides, source_schema
 from delvec.spark.merge_source import MergeSource
+from delvec.spark.own_values import default_values, with_generated
 from delvec.spark.removal import find, remove_rows
 from delvec.spark.scan import own_prefix, place_columns
 from delvec.spark.target import OperationResult, Target, row_size, shown
@@ -211,13 +213,12 @@ class _Run:
         schema = self.target.rules.schema
         given = _all_values(self.target, self.asked, clause) if clause.values is None else clause.values
         targets = resolve(given, schema, frame, str(clause), case_sensitive=case_sensitive)
-        held = {field.name: field for field in self.target.schema} if old else {}
-        return [
-            new_column(
-                field, targets, self._kept(held[field.name], field) if field.name in held else None
-            ).alias(field.name)
-            for field in schema
-        ]
+        if old:
+            unassigned = {f.name: self._kept(f, schema.find(f.name)[0]) for f in self.target.schema}
+        else:
+            names = [field.name for field in schema if field.name not in targets]
+            unassigned = default_values(self.target.spark, self.target.rules, names)
+        return [new_column(field, targets, unassigned.get(field.name)).alias(field.name) for field in schema]
 
     def _kept(self, held: Field, field: Field) -> Column:
         """The old value, in the type that the column has after this merge."""
@@ -233,8 +234,9 @@ class _Run:
         alone = source.join(matched, F.col(names.source) == F.col(names.row), "left_anti")
         chosen = alone.withColumn(names.clause, number_of(clauses, {NOT_MATCHED: F.lit(True)}))  # noqa: FBT003
         chosen = chosen.where(F.col(names.clause).isNotNull())
-        rows = chosen.select(self._new_rows(chosen, clauses, old=False))
-        return unborn(rows.select(f"{names.new}.*"), self.target.lineage)
+        rows = chosen.select(names.clause, self._new_rows(chosen, clauses, old=False))
+        rows = self._with_generated(rows.select(f"{names.new}.*", names.clause), clauses)
+        return unborn(rows, self.target.lineage)
 
     def _committed(
         self, plan: ScanPlan, source: _Source, pairs: DataFrame, found: FoundRows
@@ -282,7 +284,30 @@ class _Run:
     def _updated(self, pairs: DataFrame) -> DataFrame:
         names = self.names
         rows = pairs.where(F.col(names.clause).isin(self._numbers(UPDATE)))
-        return moved(rows, self.target.lineage, names.new)
+        updates = [(n, clause) for n, clause in enumerate(self.asked.clauses) if clause.action == UPDATE]
+        return self._with_generated(moved(rows, self.target.lineage, names.new, names.clause), updates)
+
+    def _with_generated(self, rows: DataFrame, clauses: Sequence[tuple[int, Clause]]) -> DataFrame:
+        """New rows, each with the number of its clause, which goes: generated columns are computed in the
+        rows of those clauses that give them no value.
+        """
+        number, rules = F.col(self.names.clause), self.target.rules
+        if not rules.generated:
+            return rows.drop(self.names.clause)
+        given: dict[str, list[int]] = {name: [] for name in rules.generated}
+        for n, clause in clauses:
+            for name in self._assigned(clause) & given.keys():
+                given[name].append(n)
+        conditions = {name: number.isin(numbers) for name, numbers in given.items() if numbers}
+        rows = with_generated(rows, rules, list(given), given=conditions)
+        return rows.drop(self.names.clause)
+
+    def _assigned(self, clause: Clause) -> set[str]:
+        """The top-level columns that the clause gives a value."""
+        values = _all_values(self.target, self.asked, clause) if clause.values is None else clause.values
+        case_sensitive = session_facts(self.target.spark).case_sensitive
+        paths = assigned_paths(values, self.target.rules.schema, str(clause), case_sensitive=case_sensitive)
+        return {path[0] for path in paths}
 
     def _told(
         self, pairs: DataFrame, updated: DataFrame | None, inserted: DataFrame | None, *, size: int
@@ -405,11 +430,16 @@ def _all_values(target: Target, asked: Merge, clause: Clause) -> dict[str, str |
         if field.name.lower() in given:
             name = given[field.name.lower()]
             values[quoted(field.name)] = F.col(f"{quoted(asked.source_alias)}.{quoted(name)}")
-        elif not asked.merge_schema:
+        elif not (asked.merge_schema or _has_own_value(target.rules, field, clause)):
             raise InvalidOperationError(
                 f"column {field.name!r} is not in the source, expected all of the table's in {str(clause)!r}"
             )
     return values
+
+
+def _has_own_value(rules: WriteRules, field: Field, clause: Clause) -> bool:
+    """Whether the table has a value for a column that the clause leaves out."""
+    return field.name in rules.generated or (clause.action == INSERT and field.name in rules.defaults)
 
 
 def _verify(target: Target, asked: Merge) -> None:

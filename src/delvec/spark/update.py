@@ -18,6 +18,7 @@ from delvec.spark.checks import checked
 from delvec.spark.commit import Looking, commit
 from delvec.spark.find import FoundRows
 from delvec.spark.lineage import moved
+from delvec.spark.own_values import with_generated
 from delvec.spark.removal import find, remove_rows
 from delvec.spark.scan import own_prefix, place_columns
 from delvec.spark.target import OperationResult, Target, row_size, shown
@@ -57,16 +58,26 @@ def _both(frame: DataFrame, new: Mapping[str, Column], target: Target) -> DataFr
     """
     values = {name: f"{_new(target)}_{number}" for number, name in enumerate(new)}
     columns = [quoted(name) for name in (*place_columns(target.schema), *target.lineage)]
-    columns.append(_struct(target.schema, values, _new(target)))
-    if target.rules.change_files:
-        columns.append(_struct(target.schema, {}, _old(target)))
-    return frame.withColumns({values[name]: new[name] for name in new}).selectExpr(*columns)
+    old = [_struct(target.schema, {}, _old(target))] if target.rules.change_files else []
+    frame = frame.withColumns({values[name]: new[name] for name in new})
+    made = [name for name in target.rules.generated if name not in new]
+    if not made:
+        return frame.selectExpr(*columns, _struct(target.schema, values, _new(target)), *old)
+    # What is generated is computed from the row as it will be, under the names of the table's columns.
+    rows = frame.selectExpr(*columns, *old, *_columns(target.schema, values))
+    rows = with_generated(rows, target.rules, made)
+    kept = [quoted(_old(target))] if old else []
+    return rows.selectExpr(*columns, *kept, _struct(target.schema, {}, _new(target)))
 
 
 def _struct(schema: Schema, values: Mapping[str, str], name: str) -> str:
-    """The table's columns as one; those of ``values`` are taken from the column that it names."""
-    fields = (f"{values.get(f.name, quoted(f.name))} AS {quoted(f.name)}" for f in schema)
-    return f"struct({', '.join(fields)}) AS {name}"
+    """The table's columns, with those of ``values``, as one."""
+    return f"struct({', '.join(_columns(schema, values))}) AS {name}"
+
+
+def _columns(schema: Schema, values: Mapping[str, str]) -> list[str]:
+    """The table's columns under their names; those of ``values`` are taken from the column that it names."""
+    return [f"{values.get(f.name, quoted(f.name))} AS {quoted(f.name)}" for f in schema]
 
 
 def _committed(
