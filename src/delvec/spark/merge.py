@@ -305,7 +305,7 @@ class _Run:
     def _assigned(self, clause: Clause) -> set[str]:
         """The top-level columns that the clause gives a value."""
         values = _all_values(self.target, self.asked, clause) if clause.values is None else clause.values
-        case_sensitive = session_facts(self.target.spark).case_sensitive
+        case_sensitive = self.target.settings.case_sensitive
         paths = assigned_paths(values, self.target.rules.schema, str(clause), case_sensitive=case_sensitive)
         return {path[0] for path in paths}
 
