@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import random
-import warnings
 from contextlib import contextmanager
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
-from condition_cases import SCHEMA, Facts, random_case, random_facts, random_file
+from condition_cases import SCHEMA, random_case, random_facts, random_file
+from condition_judge import check, frame_of_files, known_bounds, spark_answers
 from delvec.predicate import SqlSettings, parse
-from delvec.schema import arrow_type
 
 pytestmark = pytest.mark.spark
 
@@ -42,46 +39,12 @@ def files():
 def known(files):
     """Facts with much left out, and the fullest of many draws."""
     draws = [random_facts(files, random.Random(seed)) for seed in range(20)]
-    return draws[0], max(draws, key=_known)
-
-
-def _known(facts: Facts) -> int:
-    stats = facts.columns.values()
-    return sum(len(s.lower) - s.lower.null_count for s in stats if hasattr(s, "lower"))
+    return draws[0], max(draws, key=known_bounds)
 
 
 @pytest.fixture(scope="module")
 def rows(spark, files):
-    """All live rows with the number of their file."""
-    columns = {
-        field.name: pa.array([row[field.name] for file in files for row in file.live], arrow_type(field.type))
-        for field in SCHEMA
-    }
-    numbers = [number for number, file in enumerate(files) for _ in file.live]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        table = pa.table({"file": pa.array(numbers, pa.int32()), **columns})
-        shape = str(SCHEMA).replace("struct<", "struct<file:integer,", 1)
-        return spark.createDataFrame(table, schema=shape)
-
-
-def spark_answers(rows, texts):
-    """For each text, Spark's answer for each row (NULL as no match), and the rows' files."""
-    found = rows.selectExpr(
-        "file", *(f"({text}\n) IS TRUE AS c{n}" for n, text in enumerate(texts))
-    ).toArrow()
-    return found["file"].to_numpy(), [found[f"c{n}"].to_numpy() for n in range(len(texts))]
-
-
-def check(text, numbers, answers, matches):
-    some = np.zeros(len(matches.may), dtype=bool)
-    some[numbers[answers]] = True
-    every = np.ones(len(matches.may), dtype=bool)
-    every[numbers[~answers]] = False
-    pruned = np.flatnonzero(some & ~matches.may)
-    assert not len(pruned), f"files {pruned} hold a matching row and are pruned: {text}"
-    deleted = np.flatnonzero(matches.only & ~every)
-    assert not len(deleted), f"files {deleted} hold a row that does not match and are deleted: {text}"
+    return frame_of_files(spark, files)
 
 
 @pytest.mark.parametrize(("ansi", "zone"), SETTINGS)

@@ -140,6 +140,8 @@ def _cast(node: exp.Cast, reading: Reading) -> Literal | None:
 
 
 def _cast_string(text: str, target: str, to: exp.DataType, reading: Reading) -> Literal | None:
+    if to.expressions and target != "DECIMAL":
+        return None  # a type with a length or a precision
     if target == "DATE":
         return _literal("date", day_number(text))
     if target == _TIMESTAMP:

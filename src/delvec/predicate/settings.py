@@ -21,6 +21,7 @@ TIME_ZONE = "spark.sql.session.timeZone"
 ANSI = "spark.sql.ansi.enabled"
 DOUBLE_QUOTED_NAMES = "spark.sql.ansi.doubleQuotedIdentifiers"
 TIMESTAMP_TYPE = "spark.sql.timestampType"
+REGEX_NAMES = "spark.sql.parser.quotedRegexColumnNames"
 
 FOLLOWED = frozenset((CASE_SENSITIVE, TIME_ZONE, ANSI, DOUBLE_QUOTED_NAMES, TIMESTAMP_TYPE))
 """The settings that ``SqlSettings`` has a field for."""
@@ -37,13 +38,17 @@ EXPECTED: Mapping[str, frozenset[str]] = MappingProxyType(
         "spark.sql.ansi.relationPrecedence": _FALSE,
         "spark.sql.legacy.bangEqualsNot": _FALSE,
         # `a.b` may be a pattern of names.
-        "spark.sql.parser.quotedRegexColumnNames": _FALSE,
+        REGEX_NAMES: _FALSE,
         # What type a number has, and what two types are compared as.
         "spark.sql.legacy.exponentLiteralAsDecimal.enabled": _FALSE,
         "spark.sql.legacy.allowNegativeScaleOfDecimal": _FALSE,
         "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate": _FALSE,
         "spark.sql.legacy.typeCoercion.datetimeToString.enabled": _FALSE,
         "spark.sql.session.collation.default": frozenset(("utf8_binary",)),
+        "spark.sql.timestampNanosTypes.enabled": _FALSE,
+        # Functions of the user that come before Spark's.
+        "spark.sql.functionResolution.sessionOrder": frozenset(("second", "last")),
+        "spark.sql.path.enabled": _FALSE,
         # An analyzer that Spark does not use by default.
         "spark.sql.analyzer.singlePassResolver.enabled": _FALSE,
         "spark.sql.analyzer.singlePassResolver.enabledTentatively": _FALSE,

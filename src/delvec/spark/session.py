@@ -11,7 +11,8 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import DataFrame, SparkSession
 
 from delvec import location
-from delvec.predicate.settings import DEFAULTS_BY_ENVIRONMENT, RELEVANT, SqlSettings
+from delvec.errors import InvalidOperationError
+from delvec.predicate.settings import DEFAULTS_BY_ENVIRONMENT, REGEX_NAMES, RELEVANT, SqlSettings
 
 _HADOOP = "spark.hadoop."
 _MOST_KEPT = 16
@@ -20,6 +21,10 @@ _MOST_KEPT = 16
 def sql_settings(spark: SparkSession) -> SqlSettings:
     """How the session reads conditions. One call finds which settings are set, whatever their number."""
     values = _relevant(spark)
+    if values.get(REGEX_NAMES, "false").strip().lower() == "true":
+        raise InvalidOperationError(
+            f"{REGEX_NAMES} is true, expected false: Spark then takes quoted names of columns for patterns"
+        )
     for name in DEFAULTS_BY_ENVIRONMENT:
         if name not in values:
             values[name] = str(spark.conf.get(name))
