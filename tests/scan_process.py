@@ -50,7 +50,8 @@ def answers(
     request, answer = folder / "request.json", folder / "answer.json"
     asked = {"remote": remote, "settings": dict(settings or {}), "scans": list(scans.values())}
     request.write_text(json.dumps(asked))
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "PYSPARK_PYTHON": sys.executable}
+    paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | {"PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable}
     for name in [name for name in environment if name == "SPARK_REMOTE" or name.startswith("AWS_")]:
         del environment[name]
     environment["AWS_METADATA_ENDPOINT"] = "http://127.0.0.1:9"  # credentials are given, or there are none
@@ -109,13 +110,20 @@ def changed(spark: Any, place: str, verb: str, given: dict[str, Any]) -> None:
     rows = spark.sql(given.pop("rows")) if "rows" in given else None
     if verb == "create":
         Table.create(spark, place, rows, **given)
-    elif verb == "merge":
-        merging = Table.open(spark, place).merge(rows, **given).when_matched_update_all()
-        merging.when_not_matched_insert_all().when_not_matched_by_source_delete("target.id = 7").execute()
-    elif rows is not None:
-        getattr(Table.open(spark, place), verb)(rows, **given)
     else:
-        getattr(Table.open(spark, place), verb)(**given)
+        table = Table.open(spark, place)
+        found = None if verb == "append" else _run(table, verb, rows, given, {"dry_run": True})
+        result = _run(table, verb, rows, given, {})
+        if found is not None:  # a dry run counts what the verb then counts
+            counts = {name: result.metrics.get(name, 0) for name in found.metrics}
+            assert dict(found.metrics) == counts, f"{found} {counts}"
+
+
+def _run(table: Any, verb: str, rows: Any, given: dict[str, Any], options: dict[str, Any]) -> Any:
+    if verb == "merge":
+        merging = table.merge(rows, **given).when_matched_update_all().when_not_matched_insert_all()
+        return merging.when_not_matched_by_source_delete("target.id = 7").execute(**options)
+    return getattr(table, verb)(*([] if rows is None else [rows]), **given, **options)
 
 
 def scanned(spark: Any, asked: Scan) -> Any:

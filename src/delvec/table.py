@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, overload
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -24,6 +25,13 @@ from delvec.spark.merge import Merge, merge
 from delvec.spark.merge_builder import MergeBuilder
 from delvec.spark.merge_clauses import Clause
 from delvec.spark.merge_source import MergeSource
+from delvec.spark.preview import (
+    Preview,
+    preview_delete,
+    preview_merge,
+    preview_overwrite,
+    preview_update,
+)
 from delvec.spark.scan import scan
 from delvec.spark.session import session_storage_options, sql_settings
 from delvec.spark.target import OperationResult, Target, translated
@@ -155,6 +163,7 @@ class Table:
         txn = None if app_id is None or app_version is None else Txn(app_id, app_version)
         return self._change(lambda target: append.append(target, df, merge_schema=merge_schema, txn=txn))
 
+    @overload
     def overwrite(
         self,
         df: Rows,
@@ -162,28 +171,99 @@ class Table:
         partitions: str = STATIC,
         *,
         isolation: str | None = None,
+        dry_run: Literal[True],
+    ) -> Preview: ...
+
+    @overload
+    def overwrite(
+        self,
+        df: Rows,
+        where: str | Column | None = None,
+        partitions: str = STATIC,
+        *,
+        isolation: str | None = None,
+        dry_run: bool = False,
+    ) -> OperationResult: ...
+
+    def overwrite(
+        self,
+        df: Rows,
+        where: str | Column | None = None,
+        partitions: str = STATIC,
+        *,
+        isolation: str | None = None,
+        dry_run: bool = False,
     ) -> OperationResult:
         """Put the rows of ``df`` in the place of all rows, of those for which ``where`` is true, or
         (``partitions="dynamic"``) of those in the partitions that ``df`` has rows for.
 
         A new row outside of ``where`` is refused. ``df`` may also be a function that makes the rows.
         """
+        verb = preview_overwrite if dry_run else append.overwrite
         return self._change(
-            lambda target: append.overwrite(target, df, where=where, partitions=partitions),
-            isolation=isolation,
+            lambda target: verb(target, df, where=where, partitions=partitions), isolation=isolation
         )
 
+    @overload
     def delete(
-        self, where: str | Column | None = None, *, isolation: str | None = None, alias: str | None = None
+        self,
+        where: str | Column | None = None,
+        *,
+        isolation: str | None = None,
+        alias: str | None = None,
+        dry_run: Literal[True],
+    ) -> Preview: ...
+
+    @overload
+    def delete(
+        self,
+        where: str | Column | None = None,
+        *,
+        isolation: str | None = None,
+        alias: str | None = None,
+        dry_run: bool = False,
+    ) -> OperationResult: ...
+
+    def delete(
+        self,
+        where: str | Column | None = None,
+        *,
+        isolation: str | None = None,
+        alias: str | None = None,
+        dry_run: bool = False,
     ) -> OperationResult:
         """Remove the rows for which ``where`` is true; all rows without it.
 
         ``isolation``, here and elsewhere: ``serializable``, ``write-serializable`` or ``snapshot``; what the
-        table says by default. ``alias``: what subqueries in the condition call this table.
+        table says by default. ``alias``: what subqueries in the condition call this table. ``dry_run``, here
+        and elsewhere: change nothing, and return what would happen to each file (a ``Preview``).
         """
+        verb = preview_delete if dry_run else delete
         return self._change(
-            lambda target: delete(target, where), new_rows=False, isolation=isolation, alias=alias
+            lambda target: verb(target, where), new_rows=False, isolation=isolation, alias=alias
         )
+
+    @overload
+    def update(
+        self,
+        set: Assignments,
+        where: str | Column | None = None,
+        *,
+        isolation: str | None = None,
+        alias: str | None = None,
+        dry_run: Literal[True],
+    ) -> Preview: ...
+
+    @overload
+    def update(
+        self,
+        set: Assignments,
+        where: str | Column | None = None,
+        *,
+        isolation: str | None = None,
+        alias: str | None = None,
+        dry_run: bool = False,
+    ) -> OperationResult: ...
 
     def update(
         self,
@@ -192,9 +272,11 @@ class Table:
         *,
         isolation: str | None = None,
         alias: str | None = None,
+        dry_run: bool = False,
     ) -> OperationResult:
         """Give columns new values in the rows for which ``where`` is true; in all rows without it."""
-        return self._change(lambda target: update(target, set, where), isolation=isolation, alias=alias)
+        verb = preview_update if dry_run else update
+        return self._change(lambda target: verb(target, set, where), isolation=isolation, alias=alias)
 
     def merge(
         self,
@@ -211,12 +293,12 @@ class Table:
         The rows are computed once. A function that makes them is called for each run of the statement.
         """
 
-        def execute(clauses: tuple[Clause, ...]) -> OperationResult:
+        def execute(clauses: tuple[Clause, ...], dry_run: bool) -> OperationResult:  # noqa: FBT001
             source = MergeSource(source_df)
 
             def verb(target: Target) -> OperationResult:
-                asked = Merge(source.frame(), on, source_alias, target_alias, clauses, merge_schema)
-                return merge(target, asked, source)
+                request = Merge(source.frame(), on, source_alias, target_alias, clauses, merge_schema)
+                return (preview_merge if dry_run else merge)(target, request, source)
 
             return self._change(verb, isolation=isolation)
 

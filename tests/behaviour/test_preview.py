@@ -18,7 +18,7 @@ from delvec.spark.progress import told_to
 from delvec.table import Table
 from lake import Lake
 from scanning import opened
-from verbs import CHANGES_ON, KINDS, VECTORS_OFF, actions, refused, table_of, unchanged
+from verbs import CHANGES_ON, KINDS, VECTORS_OFF, actions, frame_of, refused, table_of, unchanged
 
 pytestmark = pytest.mark.spark
 
@@ -74,16 +74,15 @@ def previewed(table, verb, where):
     """The preview; nothing is there afterwards that was not there before."""
     before = stored(table)
     with unchanged(table):
-        if verb == "delete":
-            found = preview.preview_delete(table._spark, table._table, where)
-        else:
-            found = preview.preview_update(table._spark, table._table, {"v": "v + 100"}, where)
+        found = run(table, verb, where, dry_run=True)
     assert stored(table) == before
     return found
 
 
-def run(table, verb, where):
-    return table.delete(where) if verb == "delete" else table.update({"v": "v + 100"}, where)
+def run(table, verb, where, **options):
+    if verb == "delete":
+        return table.delete(where, **options)
+    return table.update({"v": "v + 100"}, where, **options)
 
 
 def outcomes(found):
@@ -152,16 +151,10 @@ def test_files_that_metadata_decides_are_not_read(copied):
     for path in Path(table.location).rglob("*.parquet"):
         path.unlink()
     for verb in ("delete", "update"):
-        found = previewed_unread(table, verb, "p >= 1")
+        found = run(table, verb, "p >= 1", dry_run=True)
         assert (found.read, found.skipped, found.matching) == (0, 1, 27)
         assert found.count(REMOVED) == 3
-        assert previewed_unread(table, verb, None).matching == 37
-
-
-def previewed_unread(table, verb, where):
-    if verb == "delete":
-        return preview.preview_delete(table._spark, table._table, where)
-    return preview.preview_update(table._spark, table._table, {"v": "0"}, where)
+        assert run(table, verb, None, dry_run=True).matching == 37
 
 
 def test_only_files_that_may_match_are_read(copied):
@@ -240,19 +233,182 @@ def test_rows_found_are_told(copied):
 def test_what_the_verb_refuses_is_refused(spark, copied, assignments, where, message):
     table = copied()
     with refused(table, InvalidOperationError, message):
-        preview.preview_update(spark, table._table, assignments, where)
+        table.update(assignments, where, dry_run=True)
 
 
 def test_append_only_tables_are_refused(spark, tmp_path):
     table = table_of(spark, tmp_path / "t", DDL, ROWS, properties={"delta.appendOnly": "true"})
     with refused(table, InvalidOperationError, "table is append-only"):
-        preview.preview_delete(spark, table._table, None)
+        table.delete(dry_run=True)
     with refused(table, InvalidOperationError, "table is append-only"):
-        preview.preview_update(spark, table._table, {"v": "1"}, None)
+        table.update({"v": "1"}, dry_run=True)
 
 
 def test_rows_of_a_file_that_is_not_in_the_plan_are_refused(spark, copied, monkeypatch):
     table = copied()
     monkeypatch.setattr(preview, "location_of", lambda path: path + "x")
     with refused(table, FormatError, "not in its plan"):
-        preview.preview_delete(spark, table._table, "v = 3")
+        table.delete("v = 3", dry_run=True)
+
+
+# Overwrite and merge: the new rows are computed, and counted.
+
+NEW = [(100, 1, 1), (101, 2, 1), (102, 3, 7)]
+
+
+def live_rows():
+    return [row for row in ROWS if row[0] not in GONE]
+
+
+def looked_at(table, dry):
+    """What ``dry`` answers; nothing is stored meanwhile."""
+    before = stored(table)
+    with unchanged(table):
+        found = dry()
+    assert stored(table) == before
+    return found
+
+
+def agrees(found, result):
+    """The row counts of a dry run are those of the verb."""
+    assert found.metrics
+    assert found.metrics == {name: result.metrics.get(name, 0) for name in found.metrics}
+
+
+@pytest.mark.parametrize("kind", ["vectors", "copy-on-write"])
+@pytest.mark.parametrize(
+    ("options", "touched", "gone"),
+    [
+        ({}, 4, 37),
+        ({"partitions": "dynamic"}, 1, 10),
+        ({"where": "p = 1 OR p = 7"}, 1, 10),
+        ({"where": "p = 1 AND id % 2 = 0 OR id >= 100"}, 1, 5),
+    ],
+    ids=["static", "dynamic", "whole partition", "some rows"],
+)
+def test_overwrites(spark, copied, kind, options, touched, gone):  # noqa: PLR0917
+    table = copied(kind)
+    rows = frame_of(spark, DDL, NEW)
+    found = looked_at(table, lambda: table.overwrite(rows, **options, dry_run=True))
+    assert (found.operation, found.version, len(found.files)) == ("WRITE", table.version, touched)
+    assert (found.metrics["numOutputRows"], found.metrics["numDeletedRows"], found.matching) == (
+        3,
+        gone,
+        gone,
+    )
+    agrees(found, table.overwrite(rows, **options))
+    assert outcomes(found) == done(table, {1: 5} if gone == 5 else {})
+
+
+@pytest.mark.parametrize("rows", [[], NEW[2:]])
+@pytest.mark.parametrize("options", [{}, {"partitions": "dynamic"}, {"where": "id >= 90"}])
+def test_overwrites_that_remove_little_or_nothing(spark, copied, rows, options):
+    table = copied()
+    frame = spark.createDataFrame(rows, DDL)
+    found = looked_at(table, lambda: table.overwrite(frame, **options, dry_run=True))
+    assert found.metrics["numOutputRows"] == len(rows)
+    assert len(found.files) == (0 if options else 4)
+    agrees(found, table.overwrite(frame, **options))
+
+
+def test_dynamic_overwrites_name_partitions_of_every_kind(spark, tmp_path):
+    ddl = "id bigint, s string, t timestamp, d double, n decimal(5,2)"
+    columns = (
+        "id",
+        "nullif(concat('a b=', id % 3), 'a b=2') AS s",
+        "timestamp'2020-01-01 00:00:00.5' + make_interval(0, 0, 0, int(id % 2)) AS t",
+        "if(id % 2 = 0, double('nan'), 0.5D) AS d",
+        "cast(1.50 AS decimal(5,2)) AS n",
+    )
+    table = table_of(spark, tmp_path / "t", ddl, partition_by=["s", "t", "d", "n"])
+    table.append(spark.range(12).selectExpr(*columns))
+    new = spark.range(2, 4).selectExpr(*columns)
+    found = looked_at(table, lambda: table.overwrite(new, partitions="dynamic", dry_run=True))
+    assert (len(found.files), found.metrics["numDeletedRows"]) == (2, 4)
+    agrees(found, table.overwrite(new, partitions="dynamic"))
+
+
+def merging(table, source):
+    return (
+        table.merge(source, "target.id = source.id")
+        .when_matched_delete("source.v = 0")
+        .when_matched_update({"v": "source.v"}, "source.v < 5")
+        .when_not_matched_insert_all("source.v < 5")
+    )
+
+
+@pytest.mark.parametrize("kind", ["vectors", "copy-on-write", "share"])
+def test_merges(spark, copied, kind):
+    table = copied(kind)
+    source = frame_of(spark, DDL, [(i, i % 6, i // 10) for i in range(5, 18)] + [(21, 1, 2), (90, 9, 9)])
+    found = looked_at(table, lambda: merging(table, source).execute(dry_run=True))
+    assert found.metrics["numTargetRowsInserted"] == 1
+    assert (found.matching, found.operation) == (10, "MERGE")
+    agrees(found, merging(table, source).execute())
+    changed = {i for i in range(5, 18) if i % 6 < 5}
+    left = Counter(p for i, _, p in live_rows() if i not in changed)
+    assert outcomes(found) == done(table, left)
+
+
+def test_merges_that_do_nothing(spark, copied):
+    table = copied()
+    source = frame_of(spark, DDL, [(5, 9, 0)])
+    found = looked_at(table, lambda: merging(table, source).execute(dry_run=True))
+    assert (len(found.files), found.change_files, set(found.metrics.values())) == (0, False, {0, 1})
+    assert merging(table, source).execute().version == table.version
+
+
+def test_merges_by_source(spark, copied):
+    def merge(table):
+        source = frame_of(spark, DDL, [(5, 1, 0)])
+        return table.merge(source, "target.id = source.id").when_not_matched_by_source_delete("target.p = 0")
+
+    table = copied()
+    found = looked_at(table, lambda: merge(table).execute(dry_run=True))
+    assert (found.matching, found.count(NEW_VECTOR)) == (9, 1)
+    agrees(found, merge(table).execute())
+
+
+@pytest.mark.parametrize(
+    ("dry", "message"),
+    [
+        (lambda t, rows: t.overwrite(rows([(1, 1, 1)]), where="p = 2", dry_run=True), "outside of the cond"),
+        (lambda t, rows: t.overwrite(rows([(None, 1, 1)]), dry_run=True), "NULL.* id"),
+        (
+            lambda t, rows: t.overwrite(rows([(1, 1, 1)]), where="p", partitions="dynamic", dry_run=True),
+            "one of",
+        ),
+        (
+            lambda t, rows: t.overwrite(rows([(1, 1, 1)]).selectExpr("id", "1 AS x"), dry_run=True),
+            "column 'x'",
+        ),
+        (
+            lambda t, rows: merging(t, rows([(1, 1, 1), (1, 2, 1)])).execute(dry_run=True),
+            "more than one source",
+        ),
+        (lambda t, rows: merging(t, rows([(None, 1, 1)])).execute(dry_run=True), "NULL.* id"),
+        (lambda t, rows: t.merge(rows([]), "target.id = source.id").execute(dry_run=True), "no clause"),
+        (lambda t, _: t.delete("id = 1", isolation="none", dry_run=True), "isolation is 'none'"),
+    ],
+)
+def test_dry_runs_refuse_what_the_verb_refuses(spark, tmp_path, dry, message):
+    table = table_of(spark, tmp_path / "t", "id bigint NOT NULL, v bigint, p int", ROWS)
+    with refused(table, InvalidOperationError, message):
+        dry(table, lambda rows: spark.createDataFrame(rows, DDL))
+
+
+def test_what_a_dry_run_shows_of_itself(copied):
+    found = copied().delete("v = 3 OR p = 1", dry_run=True)
+    assert repr(found) == (
+        "<dry run: DELETE of version 2 would change 4 files (1 removed, 2 new vectors, 1 vectors grown, "
+        "0 rewritten); numDeletedRows=14, numCopiedRows=0; nothing was changed>"
+    )
+
+
+def test_a_merge_that_is_not_executed_says_so(spark, copied):
+    table = copied()
+    merge = merging(table, frame_of(spark, DDL, NEW))
+    assert repr(merge) == (
+        "<merge, not executed: call .execute() (when matched delete, when matched update, "
+        "when not matched insert)>"
+    )

@@ -134,6 +134,7 @@ def test_dry_run(delvec, orders, in_spark):
         "outcomes": {"removed": 1, "new-vector": 0, "grown-vector": 1, "rewritten": 0},
         "read": 1,
         "skipped": 2,
+        "metrics": {"numDeletedRows": told["rows"], "numCopiedRows": 0},
     }
     assert listed["region=us/part-00003.parquet"] == {
         "location": f"{orders}/region=us/part-00003.parquet",
@@ -513,6 +514,13 @@ def test_sql_that_changes(delvec, orders, in_spark, tmp_path):
     assert rows(orders) == {i: row for i, row in before.items() if row["customer"] != "gus"}
     dry = delvec("sql", f"UPDATE {ours(orders)} SET amount = 1 WHERE id = 36", "--dry-run")
     assert "UPDATE would change 1 row in 1 file of version 3" in dry.out
+    source = f"(SELECT * FROM {ours(orders)} WHERE id IN (36, 38))"
+    merge = f"MERGE INTO {ours(orders)} AS t USING {source} AS s ON t.id = s.id WHEN MATCHED THEN DELETE"
+    dry = delvec("sql", merge, "--dry-run", "--json").json
+    assert (dry["operation"], dry["metrics"]["numTargetRowsDeleted"]) == ("MERGE", 2)
+    dry = delvec("sql", f"INSERT OVERWRITE {ours(orders)} {source[1:-1]}", "--dry-run")
+    assert "new rows: 2\n" in dry.out
+    assert version(orders) == 3
     defined = delvec("sql", f"ALTER TABLE {ours(orders)} SET TBLPROPERTIES ('a' = 'b')", "--yes")
     assert (defined.code, defined.out) == (0, "done\n")
 

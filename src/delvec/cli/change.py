@@ -19,7 +19,6 @@ from delvec.errors import InvalidOperationError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from delvec import formats
     from delvec.schema import Schema
     from delvec.spark.preview import Preview
     from delvec.spark.target import OperationResult
@@ -68,15 +67,15 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A statement about to be carried out: what it would do, and how it is done.
+    """A statement about to be carried out. ``run`` does it or, where its second argument is true, only says
+    what it would do.
 
     ``verify`` refuses what is surely wrong with it for a table of these columns.
     """
 
     operation: str
     verify: Callable[[Schema], None]
-    preview: Callable[[SparkSession, formats.Table], Preview]
-    run: Callable[[Table], OperationResult]
+    run: Callable[[Table, bool], OperationResult]
 
 
 def carry_out(path: str, change: Change, asked: Asked, option: Sequence[str] | None) -> Result:
@@ -94,12 +93,20 @@ def carry_out(path: str, change: Change, asked: Asked, option: Sequence[str] | N
         from delvec.table import Table
 
         opened = detect.open_table(path, session_storage_options(session, path, stored))
-        shown = looked_at(session, asked, lambda: Planned(change.preview(session, opened), asked.limit))
+        changed = Table(session, opened)
+        shown = looked_at(session, asked, lambda: _planned(change.run(changed, True), asked.limit))
         if shown is not None:
             return shown
         with spark_progress(session, hidden=asked.json):
-            done = change.run(Table(session, opened))
+            done = change.run(changed, False)
         return Changed(opened.location, change.operation, done.version, done.metrics)
+
+
+def _planned(found: OperationResult, limit: int) -> Planned:
+    from delvec.spark.preview import Preview
+
+    assert isinstance(found, Preview)
+    return Planned(found, limit)
 
 
 def looked_at(session: SparkSession, asked: Asked, planned: Callable[[], Result]) -> Result | None:
@@ -169,6 +176,7 @@ class Planned:
             "outcomes": {outcome: preview.count(outcome) for outcome in _OUTCOMES},
             "read": preview.read,
             "skipped": preview.skipped,
+            "metrics": dict(preview.metrics),
             "files": self._files(),
         }
 
@@ -197,6 +205,8 @@ class Planned:
                 f"{counted(count('grown-vector'), 'vector')} grown, {count('rewritten'):,} rewritten "
                 f"({_rows(preview.copied)} copied)"
             )
+        if "numOutputRows" in preview.metrics:
+            yield f"new rows: {preview.metrics['numOutputRows']:,}"
         if preview.change_files:
             yield "change data files would be written as well"
         yield f"read {counted(preview.read, 'file')} for this preview, skipped {preview.skipped:,}"

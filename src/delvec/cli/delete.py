@@ -9,11 +9,7 @@ from delvec.cli.change import All, Asked, Change, DryRun, Level, Rows, Yes, carr
 from delvec.cli.output import Result
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from delvec import formats
     from delvec.schema import Schema
-    from delvec.spark.preview import Preview
 
 
 def delete(
@@ -40,10 +36,7 @@ def delete(
         if where is not None:
             verify_expression(where, schema, "--where")
 
-    def preview(session: SparkSession, table: formats.Table) -> Preview:
-        from delvec.spark.preview import preview_delete
-
-        return preview_delete(session, table, where)
-
-    change = Change("DELETE", verify, preview, lambda table: table.delete(where, isolation=isolation))
+    change = Change(
+        "DELETE", verify, lambda table, dry: table.delete(where, isolation=isolation, dry_run=dry)
+    )
     return carry_out(path, change, Asked(dry_run, yes, json, limit), option)

@@ -89,7 +89,7 @@ def sql(
     if changing:
         verify_answer(asked)
     elif dry_run:
-        raise InvalidOperationError("--dry-run does not apply to a query: pass a DELETE or an UPDATE")
+        raise InvalidOperationError("--dry-run does not apply to a query: pass a statement that changes rows")
     with local_session(settings, purpose="running SQL") as session:
         if changing:
             shown = looked_at(session, asked, lambda: _planned(session, statement, values, asked))
@@ -223,14 +223,15 @@ def _run(session: SparkSession, statement: str, values: Mapping[str, Any] | None
 
 
 def _planned(session: SparkSession, statement: str, values: Mapping[str, Any] | None, asked: Asked) -> Result:
-    from delvec.cli.sql_preview import preview_statement
+    from delvec.statements.dry_run import preview_statement
 
-    preview = preview_statement(session, statement, values)
+    preview = preview_statement(session, statement, None if values is None else dict(values))
     if preview is not None:
         return Planned(preview, asked.limit)
     if asked.dry_run:
         raise InvalidOperationError(
-            "--dry-run does not support this statement: expected a DELETE or an UPDATE of a delvec table"
+            "--dry-run does not support this statement: expected a DELETE, UPDATE, MERGE or INSERT OVERWRITE "
+            "of a delvec table"
         )
     return Unforeseen(statement)
 

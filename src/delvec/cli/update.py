@@ -14,11 +14,7 @@ from delvec.cli.output import Result
 from delvec.errors import InvalidOperationError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from delvec import formats
     from delvec.schema import Schema
-    from delvec.spark.preview import Preview
     from delvec.spark.target import OperationResult
     from delvec.table import Table
 
@@ -65,15 +61,10 @@ def update(
         if where is not None:
             verify_expression(where, schema, "--where")
 
-    def preview(session: SparkSession, table: formats.Table) -> Preview:
-        from delvec.spark.preview import preview_update
+    def run(table: Table, dry_run: bool) -> OperationResult:
+        return table.update(assignments, where, isolation=isolation, dry_run=dry_run)
 
-        return preview_update(session, table, assignments, where)
-
-    def run(table: Table) -> OperationResult:
-        return table.update(assignments, where, isolation=isolation)
-
-    change = Change("UPDATE", verify, preview, run)
+    change = Change("UPDATE", verify, run)
     return carry_out(path, change, Asked(dry_run, yes, json, limit), option)
 
 

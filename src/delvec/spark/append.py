@@ -81,11 +81,8 @@ def overwrite(target: Target, rows: Rows, *, where: str | Column | None, partiti
     partitions that there are new rows for.
     """
     target.verify_removable()
-    if partitions not in (STATIC, DYNAMIC):
-        raise InvalidOperationError(f"partitions is {partitions!r}, expected {STATIC} or {DYNAMIC}")
+    verify_mode(where, partitions)
     if where is not None:
-        if partitions == DYNAMIC:
-            raise InvalidOperationError(f"where is given with partitions={DYNAMIC!r}, expected one of them")
         return _overwrite_where(target, rows, where)
     dynamic = partitions == DYNAMIC and bool(target.rules.partition_by)
     frame = made(rows)
@@ -102,12 +99,24 @@ def overwrite(target: Target, rows: Rows, *, where: str | Column | None, partiti
     return commit(target, delta, replace(_looking(target, rows, frame), replan=replaced))
 
 
+def verify_mode(where: str | Column | None, partitions: str) -> None:
+    if partitions not in (STATIC, DYNAMIC):
+        raise InvalidOperationError(f"partitions is {partitions!r}, expected {STATIC} or {DYNAMIC}")
+    if where is not None and partitions == DYNAMIC:
+        raise InvalidOperationError(f"where is given with partitions={DYNAMIC!r}, expected one of them")
+
+
+def rows_within(target: Target, frame: DataFrame, where: str | Column) -> DataFrame:
+    """The new rows under the table's columns; the job fails at one that is outside of the condition."""
+    message = f"a new row is outside of the condition {shown(where)!r}, expected all rows within"
+    return kept_to(new_rows(frame, target.rules), expression(where), message)
+
+
 def _overwrite_where(target: Target, given: Rows, where: str | Column) -> OperationResult:
     plan = target.plan_verified(where)
-    message = f"a new row is outside of the condition {shown(where)!r}, expected all rows within"
     frame = made(given)
     looking = replace(_looking(target, given, frame), where=where)
-    rows = kept_to(new_rows(frame, target.rules), expression(where), message)
+    rows = rows_within(target, frame, where)
     told_again = target.rules.change_files and (not target.rules.vectors or target.rules.rewrite_share)
     if not told_again:
         return _replaced_where(plan, rows, looking)

@@ -12,8 +12,9 @@ broadcast and the target is neither shuffled nor read twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import pyarrow as pa
 from pyspark import StorageLevel
@@ -74,8 +75,25 @@ class Merge:
     merge_schema: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class MergeCounts:
+    """What a merge would do: for each file, by the path that Spark shows, how many rows clauses would change;
+    how many rows would be written.
+    """
+
+    plan: ScanPlan
+    files: pa.Table
+    written: int
+    metrics: Mapping[str, int]
+
+
 def merge(target: Target, asked: Merge, rows: MergeSource) -> OperationResult:
     """Run what is asked once; ``rows`` keeps those of its source for the next run."""
+    return prepared(target, asked, rows).result()
+
+
+def prepared(target: Target, asked: Merge, rows: MergeSource) -> MergeRun:
+    """The merge, verified as far as it can be before it reads a row."""
     verify_clauses(asked.clauses)
     if any(clause.kind != NOT_MATCHED for clause in asked.clauses):
         target.verify_removable()
@@ -83,7 +101,7 @@ def merge(target: Target, asked: Merge, rows: MergeSource) -> OperationResult:
     if asked.merge_schema and any(c.values is None and c.action != DELETE for c in asked.clauses):
         target, change = target.grown(asked.source.schema)
     _verify(target, asked)
-    return _Run(target, asked, change, _names(target, asked), rows).result()
+    return MergeRun(target, asked, change, _names(target, asked), rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +126,9 @@ class _Source:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class MergeRun:
+    """One run of a merge."""
+
     target: Target
     asked: Merge
     change: MetadataChange | None
@@ -130,6 +150,27 @@ class _Run:
             return self._committed(plan, source, pairs, found)
         finally:
             pairs.unpersist()
+
+    def counts(self, evaluated: Callable[[DataFrame], int]) -> MergeCounts:
+        """What the merge would do; nothing is written. ``evaluated`` computes rows and counts them."""
+        names = self.names
+        source = self._materialised()
+        plan = self.target.plan(source.condition)
+        pairs = self._pairs(plan, source).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            changed = pairs.where(F.col(names.clause).isNotNull()).groupBy(names.file)
+            rows = F.countDistinct(F.col(names.row))
+            updates = F.count(F.when(F.col(names.clause).isin(self._numbers(UPDATE)), F.lit(1)))
+            files = changed.agg(rows, F.count(F.lit(1)), updates).toArrow()
+            distinct, count, updated = (sum(column.to_pylist()) for column in files.columns[1:])
+            if count != distinct and not may_repeat(self.asked.clauses):
+                raise self._repeated(plan, pairs)
+            new = self._written_rows(*self._updated_and_inserted(source, pairs, updated))
+            written = 0 if new is None else evaluated(new)
+        finally:
+            pairs.unpersist()
+        metrics = self._metrics(distinct, updated, written, source.count)
+        return MergeCounts(plan, files.select([0, 1]), written, metrics)
 
     def _materialised(self) -> _Source:
         """The source with its rows numbered, and which target rows they can match."""
@@ -243,16 +284,15 @@ class _Run:
     ) -> OperationResult:
         target, count = self.target, source.count
         size = row_size(plan if len(plan.files) else target.plan(None))
-        updated = self._updated(pairs) if found.flagged else None
-        inserted = self._inserted(source.rows, pairs) if self.inserts else None
+        updated, inserted = self._updated_and_inserted(source, pairs, found.flagged)
         written = self._write(updated, inserted, size * (found.flagged + count))
         if not found.count and not written.rows and self.change is None:
-            return target.unchanged(**self._metrics(found, written, count))
+            return target.unchanged(**self._metrics(found.distinct, found.flagged, written.rows, count))
         removal = remove_rows(target, plan, found)
         told = NOTHING_WRITTEN
         if target.rules.change_files:
             told = self._told(pairs, updated, inserted, size=size * (2 * found.count + count))
-        metrics = self._metrics(found, written, count)
+        metrics = self._metrics(found.distinct, found.flagged, written.rows, count)
         delta = RowDelta(
             base=plan.base,
             operation=OPERATION,
@@ -272,14 +312,23 @@ class _Run:
         return commit(target, delta, _Looking(self, plan, source, pairs))
 
     def _write(self, updated: DataFrame | None, inserted: DataFrame | None, size: int) -> WrittenFiles:
-        frames = [frame for frame in (updated, inserted) if frame is not None]
-        if not frames:
+        rows, target = self._written_rows(updated, inserted), self.target
+        if rows is None:
             return NOTHING_WRITTEN
-        rows = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
-        target = self.target
         return write_rows(
             checked(rows, target.rules), target.storage, target.rules, size=size, extra=target.lineage
         )
+
+    def _written_rows(self, updated: DataFrame | None, inserted: DataFrame | None) -> DataFrame | None:
+        frames = [frame for frame in (updated, inserted) if frame is not None]
+        return reduce(DataFrame.unionByName, frames) if frames else None
+
+    def _updated_and_inserted(
+        self, source: _Source, pairs: DataFrame, updates: int
+    ) -> tuple[DataFrame | None, DataFrame | None]:
+        """The rows to be written; None where there are none for sure."""
+        updated = self._updated(pairs) if updates else None
+        return updated, self._inserted(source.rows, pairs) if self.inserts else None
 
     def _updated(self, pairs: DataFrame) -> DataFrame:
         names = self.names
@@ -328,13 +377,13 @@ class _Run:
         rows = rows.dropDuplicates([names.file, names.row]).select(f"{names.old}.*")
         return conformed(rows, self.target.rules.schema)
 
-    def _metrics(self, found: FoundRows, written: WrittenFiles, count: int) -> dict[str, int]:
+    def _metrics(self, changed: int, updated: int, written: int, count: int) -> dict[str, int]:
         return {
             "numSourceRows": count,
-            "numTargetRowsUpdated": found.flagged,
-            "numTargetRowsDeleted": found.distinct - found.flagged,
-            "numTargetRowsInserted": written.rows - found.flagged,
-            "numOutputRows": written.rows,
+            "numTargetRowsUpdated": updated,
+            "numTargetRowsDeleted": changed - updated,
+            "numTargetRowsInserted": written - updated,
+            "numOutputRows": written,
         }
 
     def _repeated(self, plan: ScanPlan, pairs: DataFrame) -> InvalidOperationError:
@@ -378,7 +427,7 @@ class _Run:
 class _Looking:
     """What a MERGE tells of itself when others came first. ``pairs`` must still be kept."""
 
-    run: _Run
+    run: MergeRun
     plan: ScanPlan
     source: _Source
     pairs: DataFrame

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal, overload
 
 from pyspark.sql import Column
 
@@ -16,7 +17,11 @@ from delvec.spark.merge_clauses import (
     UPDATE,
     Clause,
 )
+from delvec.spark.preview import Preview
 from delvec.spark.target import OperationResult
+
+Run = Callable[[tuple[Clause, ...], bool], OperationResult]
+"""Executes a merge that has these clauses, or (true) says what it would do."""
 
 
 class MergeBuilder:
@@ -24,9 +29,7 @@ class MergeBuilder:
     to a row decides what becomes of it.
     """
 
-    def __init__(
-        self, run: Callable[[tuple[Clause, ...]], OperationResult], clauses: tuple[Clause, ...] = ()
-    ) -> None:
+    def __init__(self, run: Run, clauses: tuple[Clause, ...] = ()) -> None:
         self._run = run
         self._clauses = clauses
 
@@ -61,8 +64,19 @@ class MergeBuilder:
     def when_not_matched_by_source_delete(self, condition: str | Column | None = None) -> MergeBuilder:
         return self._with(Clause(NOT_MATCHED_BY_SOURCE, DELETE, condition))
 
-    def execute(self) -> OperationResult:
-        return self._run(self._clauses)
+    @overload
+    def execute(self, *, dry_run: Literal[True]) -> Preview: ...
+
+    @overload
+    def execute(self, *, dry_run: bool = False) -> OperationResult: ...
+
+    def execute(self, *, dry_run: bool = False) -> OperationResult:
+        """Run the merge; ``dry_run``: say what it would do, for each file, and change nothing."""
+        return self._run(self._clauses, dry_run)
+
+    def __repr__(self) -> str:
+        clauses = ", ".join(map(str, self._clauses)) or "no clause"
+        return f"<merge, not executed: call .execute() ({clauses})>"
 
     def _with(self, clause: Clause) -> MergeBuilder:
         return MergeBuilder(self._run, (*self._clauses, clause))

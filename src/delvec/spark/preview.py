@@ -1,33 +1,47 @@
-"""What a DELETE or an UPDATE would do to each file, without doing it. Nothing is written, vectors neither.
+"""Dry runs: what a verb would do to each file, without doing it. Writes nothing, no vectors either.
 
-The rows are counted for each file by one scan of the columns that the condition needs; files whose rows all
-match, as metadata proves, are not read. What becomes of a file is decided as the verbs do (`removal.decide`).
+DELETE, UPDATE    one scan of the columns that the condition needs counts the rows of each file; files whose
+                  rows all match, as metadata proves, are not read
+OVERWRITE, MERGE  the new rows are computed and counted, with all checks, and thrown away
+
+What becomes of a file is decided as the verbs do (`removal.decide`).
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 
 from delvec.errors import FormatError
 from delvec.footers import footer_rows
-from delvec.formats import Table
 from delvec.plan import MATCH_ALL, ScanPlan
+from delvec.spark import append
 from delvec.spark.assignments import Assignments, new_column, resolve
+from delvec.spark.checks import checked
+from delvec.spark.commit import Rows, made
 from delvec.spark.delete import OPERATION as DELETE
 from delvec.spark.files import location_of
+from delvec.spark.merge import OPERATION as MERGE
+from delvec.spark.merge import Merge, MergeCounts, prepared
+from delvec.spark.merge_source import MergeSource
+from delvec.spark.own_values import new_rows
+from delvec.spark.partitions import same_partitions
 from delvec.spark.progress import ROWS_FOUND, tell
 from delvec.spark.removal import decide
 from delvec.spark.scan import place_columns
-from delvec.spark.target import Target, shown, split_by_match
+from delvec.spark.target import OperationResult, Target, shown, split_by_match
 from delvec.spark.types import quoted
 from delvec.spark.update import OPERATION as UPDATE
+from delvec.spark.write import partition_texts, partition_values
 from delvec.storage import Storage, in_parallel
 
 _NONE = np.array([], np.int64)
@@ -60,8 +74,9 @@ outcome    ``removed``: no row remains, so the file is removed from the table; `
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
-    """What an operation would do to version ``version`` of a table.
+class Preview(OperationResult):
+    """What an operation would do to version ``version`` of a table; ``metrics`` are the row counts that it
+    would report, those left out that only the operation itself can know.
 
     ``files`` are those it would touch. Of the others ``skipped`` cannot hold a matching row; ``read`` counts
     the files, touched or not, that had to be read for this preview. ``change_files``: changes of rows would
@@ -70,7 +85,6 @@ class Preview:
 
     location: str
     operation: str
-    version: int
     where: str | None
     files: pa.Table
     read: int
@@ -85,41 +99,41 @@ class Preview:
     @property
     def copied(self) -> int | None:
         """The rows that stay, and would be written again."""
-        again = self.files.filter(pc.equal(self.files.column("outcome"), REWRITTEN))
-        gone = pc.add(again.column("deleted"), again.column("matching"))
-        return _sum_known(pc.subtract(again.column("rows"), gone))
+        return _copied(self.files)
 
     def count(self, outcome: str) -> int:
-        return int(pc.sum(pc.equal(self.files.column("outcome"), outcome)).as_py() or 0)
+        return _count(self.files, outcome)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{name}={value}" for name, value in self.metrics.items())
+        touched = f"{len(self.files)} file{'' if len(self.files) == 1 else 's'}"
+        return (
+            f"<dry run: {self.operation} of version {self.version} would change {touched} ({self.outcomes}); "
+            f"{counts or 'row counts are not recorded'}; nothing was changed>"
+        )
+
+    @property
+    def outcomes(self) -> str:
+        """How many files would have each outcome."""
+        return (
+            f"{self.count(REMOVED)} removed, {self.count(NEW_VECTOR)} new vectors, "
+            f"{self.count(GROWN_VECTOR)} vectors grown, {self.count(REWRITTEN)} rewritten"
+        )
 
 
-def preview_delete(
-    spark: SparkSession, table: Table, where: str | Column | None, *, alias: str | None = None
-) -> Preview:
-    """What ``delete`` with this condition would do to the newest version."""
-    target = Target.of(spark, table, new_rows=False, alias=alias)
+def preview_delete(target: Target, where: str | Column | None) -> Preview:
+    """What ``delete`` with this condition would do."""
     target.verify_removable()
     plan = _planned(target, where)
-    whole, rest = (plan, plan.at(_NONE)) if where is None else split_by_match(plan)
-    touched, matching = _found(target, rest, where)
-    counts, outcomes = whole.files.column("record_count"), np.full(len(whole.files), REMOVED)
-    leaving = _files(whole, counts, _live(whole), outcomes)
-    files = pa.concat_tables([leaving, _decided(target, touched, matching)])
-    found = _preview(target, DELETE, where, plan, files, read=len(rest.files))
+    files, read = _deleted_files(target, plan, where)
+    metrics = _known(numDeletedRows=_sum_known(files.column("matching")), numCopiedRows=_copied(files))
+    found = _preview(target, DELETE, where, plan, files=files, metrics=metrics, read=read)
     # Without copied rows the data files tell the changes.
     return found if found.count(REWRITTEN) else replace(found, change_files=False)
 
 
-def preview_update(
-    spark: SparkSession,
-    table: Table,
-    given: Assignments,
-    where: str | Column | None,
-    *,
-    alias: str | None = None,
-) -> Preview:
-    """What ``update`` with these assignments would do to the newest version."""
-    target = Target.of(spark, table, alias=alias)
+def preview_update(target: Target, given: Assignments, where: str | Column | None) -> Preview:
+    """What ``update`` with these assignments would do. The new values are not computed."""
     target.verify_removable()
     _verify_assignments(target, given)
     plan = _planned(target, where)
@@ -130,16 +144,104 @@ def preview_update(
     touched, matching = _found(target, rest, where)
     parts = [(known, _live(known)), (touched, matching)]
     files = pa.concat_tables([_decided(target, part, rows) for part, rows in parts])
-    return _preview(target, UPDATE, where, plan, files, read=len(rest.files))
+    metrics = _known(numUpdatedRows=_sum_known(files.column("matching")), numCopiedRows=_copied(files))
+    return _preview(target, UPDATE, where, plan, files=files, metrics=metrics, read=len(rest.files))
+
+
+def preview_overwrite(target: Target, rows: Rows, *, where: str | Column | None, partitions: str) -> Preview:
+    """What ``overwrite`` would do. The new rows are computed once, and checked."""
+    target.verify_removable()
+    append.verify_mode(where, partitions)
+    if where is not None:
+        return _preview_overwrite_where(target, rows, where)
+    dynamic = partitions == append.DYNAMIC and bool(target.rules.partition_by)
+    frame = new_rows(made(rows), target.rules)
+    plan = target.plan(None)
+    count, values = _evaluated(target, frame, with_partitions=dynamic)
+    if dynamic:
+        plan = plan.at(same_partitions(plan, target.rules, values))
+    files = _leaving(plan)
+    metrics = _known(numOutputRows=count, numDeletedRows=_sum_known(files.column("matching")))
+    found = _preview(target, append.OPERATION, None, plan, files=files, metrics=metrics, read=0)
+    return replace(found, change_files=False)
+
+
+def _preview_overwrite_where(target: Target, rows: Rows, where: str | Column) -> Preview:
+    plan = target.plan_verified(where)
+    count, _ = _evaluated(target, append.rows_within(target, made(rows), where))
+    files, read = _deleted_files(target, plan, where)
+    gone = _sum_known(files.column("matching"))
+    metrics = _known(numOutputRows=count, numDeletedRows=gone, numCopiedRows=_copied(files))
+    found = _preview(target, append.OPERATION, where, plan, files=files, metrics=metrics, read=read)
+    return found if found.count(REWRITTEN) else replace(found, change_files=False)
+
+
+def preview_merge(target: Target, request: Merge, rows: MergeSource) -> Preview:
+    """What a merge would do. The new rows are computed and checked."""
+    run = prepared(target, request, rows)
+    counts: MergeCounts = run.counts(lambda frame: _evaluated(run.target, frame)[0])
+    touched, changed = _touched(counts.plan, counts.files)
+    files = _decided(target, touched, changed)
+    metrics = _known(**counts.metrics, numTargetRowsCopied=_copied(files))
+    found = _preview(
+        target, MERGE, request.on, counts.plan, files=files, metrics=metrics, read=len(counts.plan.files)
+    )
+    return replace(found, change_files=target.rules.change_files and bool(changed or counts.written))
+
+
+def _evaluated(
+    target: Target, frame: DataFrame, *, with_partitions: bool = False
+) -> tuple[int, pa.ChunkedArray]:
+    """Compute and check all values of the rows, and keep none: how many there are, and in which partitions
+    (as ``RowDelta.added`` has them).
+    """
+    texts = partition_texts(target.rules) if with_partitions else []
+    seen = [F.count(F.lit(1)).alias("rows"), F.to_json(F.collect_set(F.array(*texts))).alias("partitions")]
+    observed = _observed(checked(frame, target.rules), seen if with_partitions else seen[:1])
+    partitions = json.loads(observed.get("partitions") or "[]")
+    return int(observed["rows"]), partition_values(target.rules, partitions)
+
+
+def _observed(frame: DataFrame, aggregates: list[Column]) -> Mapping[str, Any]:
+    observation = Observation()
+    frame.observe(observation, *aggregates).write.format("noop").mode("overwrite").save()
+    # Where Spark finds out that there are no rows it observes nothing.
+    return observation.get or frame.agg(*aggregates).collect()[0].asDict()
+
+
+def _deleted_files(target: Target, plan: ScanPlan, where: str | Column | None) -> tuple[pa.Table, int]:
+    """The files of which rows would be deleted, and how many were read to find out."""
+    whole, rest = (plan, plan.at(_NONE)) if where is None else split_by_match(plan)
+    touched, matching = _found(target, rest, where)
+    files = pa.concat_tables([_leaving(whole), _decided(target, touched, matching)])
+    return files, len(rest.files)
+
+
+def _leaving(plan: ScanPlan) -> pa.Table:
+    """The plan's files, all of which would be removed."""
+    outcomes = np.full(len(plan.files), REMOVED)
+    return _files(plan, plan.files.column("record_count"), _live(plan), outcomes)
+
+
+def _known(**counts: int | None) -> dict[str, int]:
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 def _preview(
-    target: Target, operation: str, where: str | Column | None, plan: ScanPlan, files: pa.Table, *, read: int
+    target: Target,
+    operation: str,
+    where: str | Column | None,
+    plan: ScanPlan,
+    *,
+    files: pa.Table,
+    metrics: Mapping[str, int],
+    read: int,
 ) -> Preview:
     return Preview(
+        version=target.snapshot.version,
+        metrics=metrics,
         location=target.table.location,
         operation=operation,
-        version=target.snapshot.version,
         where=None if where is None else shown(where),
         files=files,
         read=read,
@@ -165,7 +267,11 @@ def _found(target: Target, plan: ScanPlan, where: str | Column | None) -> tuple[
     if not len(plan.files):
         return plan, pa.chunked_array([], pa.int64())
     path, _ = place_columns(target.schema)
-    counted = target.matching(plan, where).groupBy(F.col(path)).agg(F.count(F.lit(1))).toArrow()
+    return _touched(plan, target.matching(plan, where).groupBy(F.col(path)).agg(F.count(F.lit(1))).toArrow())
+
+
+def _touched(plan: ScanPlan, counted: pa.Table) -> tuple[ScanPlan, pa.ChunkedArray]:
+    """The plan of the files that ``counted`` has by the paths that Spark shows, and the count of each."""
     places = pa.array([location_of(shown_path) for shown_path in counted.column(0).to_pylist()], pa.string())
     _verify_planned(plan, places)
     at = pc.index_in(plan.files.column("location"), places)
@@ -227,3 +333,13 @@ def _live(plan: ScanPlan) -> pa.ChunkedArray:
 
 def _sum_known(counts: pa.ChunkedArray) -> int | None:
     return None if counts.null_count else int(pc.sum(counts).as_py() or 0)
+
+
+def _copied(files: pa.Table) -> int | None:
+    again = files.filter(pc.equal(files.column("outcome"), REWRITTEN))
+    gone = pc.add(again.column("deleted"), again.column("matching"))
+    return _sum_known(pc.subtract(again.column("rows"), gone))
+
+
+def _count(files: pa.Table, outcome: str) -> int:
+    return int(pc.sum(pc.equal(files.column("outcome"), outcome)).as_py() or 0)

@@ -79,7 +79,8 @@ def write_rows(
     spark, prefix = frame.sparkSession, own_prefix(rules.schema)
     texts = [f"{prefix}p{number}" for number in range(len(rules.partition_by))]
     staged = f"{STAGING}/{uuid.uuid4()}"
-    rows = _laid_out(selected(frame, [*_stored(rules, extra), *_texts(rules, texts)]), texts, rules, size)
+    named = [text.alias(name) for text, name in zip(partition_texts(rules), texts, strict=True)]
+    rows = _laid_out(selected(frame, [*_stored(rules, extra), *named]), texts, rules, size)
     writer = rows.write.options(**_OPTIONS)
     if texts:
         writer = writer.partitionBy(*texts)
@@ -169,9 +170,18 @@ def _metadata(field: Field, *, with_ids: bool) -> dict[str, int]:
     return {_FIELD_ID: field.field_id} if with_ids and field.field_id is not None else {}
 
 
-def _texts(rules: WriteRules, names: Sequence[str]) -> list[Column]:
+def partition_texts(rules: WriteRules) -> list[Column]:
+    """The partition values of a row of the table, as texts."""
     fields = {field.name: field for field in rules.schema}
-    return [_text(fields[column]).alias(name) for column, name in zip(rules.partition_by, names, strict=True)]
+    return [_text(fields[column]) for column in rules.partition_by]
+
+
+def partition_values(rules: WriteRules, texts: Sequence[Sequence[str | None]]) -> pa.ChunkedArray:
+    """The values that rows with these ``partition_texts`` have in ``ADDED_SCHEMA``."""
+    types = {field.name: field.type for field in rules.schema}
+    kinds = [types[column] for column in rules.partition_by]
+    values = [[_value(t, kind) if t else None for t, kind in zip(row, kinds, strict=True)] for row in texts]
+    return pa.chunked_array([values], ADDED_SCHEMA.field("partition").type)
 
 
 def _text(field: Field) -> Column:

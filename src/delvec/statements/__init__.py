@@ -7,4 +7,5 @@ relations        the tables that a query reads; ``pruning``: what its WHERE says
 parameters       values for markers
 frames           queries as DataFrames
 execution        statements run, by ``changing``, ``inserting``, ``defining`` and ``describing``
+dry_run          what a statement would do
 """

@@ -27,14 +27,14 @@ from delvec.table import Table
 _SOURCE = "source"
 
 
-def delete(frames: Frames, asked: Delete) -> OperationResult:
+def delete(frames: Frames, asked: Delete, *, dry_run: bool = False) -> OperationResult:
     table = frames.tables.of(asked.table)
     target = _target(frames, asked, table)
     with _Texts(frames, table, target, _present(asked.where)) as texts:
-        return table.delete(texts.condition(asked.where), alias=target.names[-1])
+        return table.delete(texts.condition(asked.where), alias=target.names[-1], dry_run=dry_run)
 
 
-def update(frames: Frames, asked: Update) -> OperationResult:
+def update(frames: Frames, asked: Update, *, dry_run: bool = False) -> OperationResult:
     table = frames.tables.of(asked.table)
     target = _target(frames, asked, table)
     spans = [each.value for each in asked.set] + _present(asked.where)
@@ -42,10 +42,11 @@ def update(frames: Frames, asked: Update) -> OperationResult:
         values: dict[str, str] = {}
         for each in asked.set:
             _put(values, each, target, texts.of(each.value))
-        return table.update(values, texts.condition(asked.where), alias=target.names[-1])
+        where = texts.condition(asked.where)
+        return table.update(values, where, alias=target.names[-1], dry_run=dry_run)
 
 
-def merge(frames: Frames, asked: Merge) -> OperationResult:
+def merge(frames: Frames, asked: Merge, *, dry_run: bool = False) -> OperationResult:
     table = frames.tables.of(asked.table)
     target = _target(frames, asked, table)
     source_alias = asked.source_alias or _unlike(target.names[-1])
@@ -61,7 +62,7 @@ def merge(frames: Frames, asked: Merge) -> OperationResult:
         )
         for clause in asked.clauses:
             builder = _with_clause(texts, builder, clause)
-        return builder.execute()
+        return builder.execute(dry_run=dry_run)
 
 
 def _with_clause(texts: _MergeTexts, builder: MergeBuilder, clause: MergeClause) -> MergeBuilder:

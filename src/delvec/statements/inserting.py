@@ -22,7 +22,8 @@ from delvec.table import Table
 _MODE = "spark.sql.sources.partitionOverwriteMode"
 
 
-def insert(frames: Frames, asked: Insert) -> OperationResult:
+def insert(frames: Frames, asked: Insert, *, dry_run: bool = False) -> OperationResult:
+    """``dry_run``: only say what would be done, of an INSERT that replaces rows."""
     table = frames.tables.of(asked.table)
     fixed = _fixed(frames, table, asked)
     columns = _columns(table, asked, fixed)
@@ -32,15 +33,16 @@ def insert(frames: Frames, asked: Insert) -> OperationResult:
 
     if asked.where is not None:
         with pointed_at(frames.spark, asked.where):
-            return table.overwrite(rows, where=frames.parameters.text(asked.where))
+            return table.overwrite(rows, where=frames.parameters.text(asked.where), dry_run=dry_run)
     if not asked.overwrite:
+        assert not dry_run
         return table.append(rows)
     partitions = snapshot_of(table).partition_columns
     dynamic = str(frames.spark.conf.get(_MODE, "static")).lower() == "dynamic"
     if dynamic and len(partitions) > len(fixed):
-        return table.overwrite(rows, partitions="dynamic")
+        return table.overwrite(rows, partitions="dynamic", dry_run=dry_run)
     where = " AND ".join(f"{quoted(name)} <=> {text}" for name, text in fixed.items())
-    return table.overwrite(rows, where=where or None)
+    return table.overwrite(rows, where=where or None, dry_run=dry_run)
 
 
 def _fixed(frames: Frames, table: Table, asked: Insert) -> Mapping[str, str]:
