@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.errors import PySparkException
 
 from scanning import collected
 from verbs import rows_of, table_of
@@ -14,8 +15,8 @@ pytestmark = pytest.mark.spark
 def ask(spark):
     from delvec import sql
 
-    def rows(text):
-        return [tuple(row.values()) for row in collected(sql(spark, text))]
+    def rows(text, args=None):
+        return [tuple(row.values()) for row in collected(sql(spark, text, args))]
 
     return rows
 
@@ -116,3 +117,34 @@ def test_case_decides_where_the_session_says_so(ask, spark, conf, tmp_path):
     ask(f"UPDATE {name} S SET s.id = 7, S.id = 8 WHERE s.id = 2 AND S.id = 1")
     ask(f"DELETE FROM {name} S WHERE s.id = 1")
     assert rows_of(table) == [(8, {"id": 7})]
+
+
+def test_several_inserts_read_what_was_there_before(ask, spark, tmp_path):
+    """One commit for each target, in order; the first one's rows are not seen by the second."""
+    from delvec.errors import UnsupportedFeatureError
+
+    one, two = (table_of(spark, tmp_path / name, "x int", [(1,), (2,)]) for name in ("one", "two"))
+    a, b = (f"delvec.`{table.location}`" for table in (one, two))
+    found = ask(f"WITH c AS (SELECT 10 AS y) FROM {a}, c INSERT INTO {a} SELECT x + y "
+                f"INSERT OVERWRITE {b} (x) SELECT {a}.x WHERE {a}.x > 1")  # fmt: skip
+    assert found == [(3, 3)]
+    assert [rows_of(table) for table in (one, two)] == [[(1,), (11,), (12,), (2,)], [(2,)]]
+    assert (one.version, two.version) == (2, 2)
+    ask(f"WITH c AS (SELECT max(x) + ? AS x FROM {b}) INSERT INTO {b} SELECT * FROM c", [1])
+    assert rows_of(two) == [(2,), (3,)]
+    spark.createDataFrame([(1,)], "x int").createOrReplaceTempView("sparks_own")
+    with pytest.raises(UnsupportedFeatureError, match="sparks_own of Spark"):
+        ask(f"FROM {a} INSERT INTO {b} SELECT x INSERT INTO sparks_own SELECT x")
+    spark.catalog.dropTempView("sparks_own")
+    with pytest.raises(PySparkException) as failure:
+        ask(f"FROM {a} INSERT INTO {b} SELECT x INSERT INTO {a} SELECT CAST(if(x > 0, 'z', 1) AS int)")
+    assert failure.value.__notes__ == [f"INSERT INTO {b} is committed as version 4"]
+
+
+def test_generic_types_in_values(ask, spark, tmp_path):
+    table = table_of(spark, tmp_path / "t", "id int, m map<string,int>", [(1, {"1": 1}), (2, None)])
+    name = f"delvec.`{table.location}`"
+    ask(f"UPDATE {name} SET m = map(id, '5')::map<string,int>, id = id + 1 WHERE m IS NULL")
+    values = "m = map('v', array(7)::array<int>[0])::map<string,int>, id = 9"
+    ask(f"MERGE INTO {name} t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET {values}")
+    assert rows_of(table) == [(3, [("2", 5)]), (9, [("v", 7)])]

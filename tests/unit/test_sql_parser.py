@@ -14,6 +14,7 @@ from delvec.statements.tree import (
     DescribeHistory,
     Insert,
     Merge,
+    MultiInsert,
     Other,
     Query,
     SetProperties,
@@ -276,3 +277,90 @@ def test_refuses_what_is_not_done(statement, feature):
     with pytest.raises(UnsupportedFeatureError) as caught:
         parsed(statement)
     assert caught.value.feature == feature
+
+
+def squeezed(span):
+    return " ".join(span.text.split())
+
+
+@pytest.mark.parametrize(
+    ("statement", "query"),
+    [
+        ("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a", "WITH a AS (SELECT 1) SELECT * FROM a"),
+        ("WITH a (x) AS (SELECT 1), b (SELECT 2) INSERT INTO t (x) SELECT * FROM a, b",
+         "WITH a (x) AS (SELECT 1), b (SELECT 2) SELECT * FROM a, b"),
+        ("WITH RECURSIVE a MAX RECURSION LEVEL 5 AS (SELECT 1) INSERT OVERWRITE TABLE t SELECT * FROM a",
+         "WITH RECURSIVE a MAX RECURSION LEVEL 5 AS (SELECT 1) SELECT * FROM a"),
+        ("FROM u INSERT INTO t SELECT x WHERE x > 1", "FROM u SELECT x WHERE x > 1"),
+    ],
+)  # fmt: skip
+def test_an_insert_after_other_clauses(statement, query):
+    found = parsed(statement)
+    assert isinstance(found, Insert)
+    assert squeezed(found.query) == query
+    assert all(found.query.source[token.start : token.end] == token.text for token in found.query.tokens)
+
+
+def test_several_inserts_of_one_statement():
+    found = parsed(
+        "WITH c AS (SELECT 1 AS x) FROM c, u INSERT INTO t SELECT x WHERE (x = 1) "
+        "INSERT OVERWRITE delta.`/p` PARTITION (p = 1) (a, b) SELECT s.insert, into"
+    )
+    assert isinstance(found, MultiInsert)
+    assert [(str(each.table), each.overwrite, squeezed(each.query)) for each in found.inserts] == [
+        ("t", False, "WITH c AS (SELECT 1 AS x) FROM c, u SELECT x WHERE (x = 1)"),
+        ("delta.`/p`", True, "WITH c AS (SELECT 1 AS x) FROM c, u SELECT s.insert, into"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "WITH a AS (SELECT 1) SELECT * FROM a",
+        "WITH a AS (SELECT 1) FROM a SELECT *",
+        "WITH a AS (SELECT 1) INSERT INTO other SELECT * FROM a, t",
+        "WITH a AS (SELECT 1) DELETE FROM other WHERE id IN (SELECT id FROM t)",
+        "FROM t SELECT x",
+        "FROM t INSERT INTO one SELECT x INSERT OVERWRITE DIRECTORY '/d' SELECT x",
+        "FROM t SELECT `insert`, into",
+    ],
+)
+def test_statements_that_stay_sparks(statement):
+    found = parsed(statement)
+    assert isinstance(found, Query)
+    assert found.text.text == statement
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("FROM u INSERT INTO t SELECT x INSERT INTO db.other SELECT x", "t of delvec and db.other of Spark"),
+        (
+            "FROM u INSERT OVERWRITE DIRECTORY '/d' SELECT x INSERT INTO t SELECT x",
+            "t of delvec and a directory",
+        ),
+        ("WITH a AS (SELECT 1) DELETE FROM t WHERE id IN (SELECT * FROM a)", "WITH before DELETE"),
+        ("WITH a AS (SELECT 1) MERGE INTO t USING a ON true WHEN MATCHED THEN DELETE", "WITH before MERGE"),
+    ],
+)
+def test_clauses_before_a_change_that_are_refused(statement, problem):
+    with pytest.raises(UnsupportedFeatureError, match=problem):
+        parsed(statement)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "x::map<string,int>",
+        "x::map<string,array<map<int,int>>>",
+        "x::struct<a:int, b: decimal(10, 2)>",
+        "map(1, 2)::map<string, int>[1]",
+        "x::struct<>",
+        "x::decimal(10,2) + y",
+    ],
+)
+def test_types_of_casts_do_not_end_a_value(value):
+    found = parsed(f"UPDATE t SET a = {value}, b = 1 WHERE a < b")
+    assert [each.value.text for each in found.set] == [value, "1"]
+    found = parsed(f"MERGE INTO t USING u ON true WHEN MATCHED THEN UPDATE SET a = {value}, b = 1")
+    assert [each.value.text for each in found.clauses[0].values] == [value, "1"]

@@ -119,11 +119,11 @@ class Cursor:
         """
         first, cases = self.at, 0
         while not self.is_done:
-            word = "" if self._is_field() else self.here.word
+            word = "" if self.is_field() else self.here.word
             if not cases and (word in stops or (comma and self.here.is_symbol(","))):
                 break
             cases += {"CASE": 1, "END": -1 if cases else 0}.get(word, 0)
-            self.at = self.closing() + 1 if self.here.text in ("(", "[") else self.at + 1
+            self.at = self.after_piece()
             if self.here.is_symbol(")"):
                 break
         if self.at == first:
@@ -137,7 +137,8 @@ class Cursor:
         first, self.at = self.at, len(self.tokens) - 1
         return self.span(first, self.at)
 
-    def _is_field(self) -> bool:
+    def is_field(self) -> bool:
+        """Whether the word here is the field of something before it."""
         return self.at > 0 and self.tokens[self.at - 1].is_symbol(".")
 
     def closing(self) -> int:
@@ -154,6 +155,24 @@ class Cursor:
             if not open_brackets:
                 return index
         raise self.error("the bracket is not closed")
+
+    def after_piece(self) -> int:
+        """The index after the token here: of a bracket after its partner, of ``::`` after the type."""
+        if self.here.is_symbol("::"):
+            return self._after_type()
+        return self.closing() + 1 if self.here.text in ("(", "[") else self.at + 1
+
+    def _after_type(self) -> int:
+        """The index after ``::`` and the type: a word, with types of its parts after it in ``<…>``."""
+        at, depth = self.at + 2, 0
+        while at < len(self.tokens) and (depth or self.tokens[at].text in ("<", "<>")):
+            token = self.tokens[at]
+            if token.kind is Kind.SYMBOL:
+                depth += token.text.count("<") - token.text.count(">")
+            at += 1
+        if depth:
+            raise self.error("the type does not end")
+        return at
 
     def inside(self) -> Cursor:
         """A cursor over what the parentheses here enclose; this one moves behind them."""

@@ -30,6 +30,7 @@ from delvec.statements.tree import (
     DropTable,
     Insert,
     Merge,
+    MultiInsert,
     Other,
     Query,
     SetProperties,
@@ -128,6 +129,10 @@ def _change(frames: Frames, statement: Statement) -> Mapping[str, int | None]:
             return {_AFFECTED: _metric(changing.update(frames, statement), "numUpdatedRows")}
         case Insert():
             count = _metric(inserting.insert(frames, statement), "numOutputRows")
+            return {_AFFECTED: count, _INSERTED: count}
+        case MultiInsert():
+            results = inserting.insert_all(frames, statement)
+            count = sum(_metric(result, "numOutputRows") or 0 for result in results)
             return {_AFFECTED: count, _INSERTED: count}
     assert isinstance(statement, Merge)
     result = changing.merge(frames, statement)

@@ -44,10 +44,7 @@ def _pass_value(cursor: Cursor) -> None:
         typed = cursor.here.word in _LITERAL_WORDS and cursor.ahead().kind is Kind.STRING
         cursor.at += 2 if typed else 1
     while cursor.here.text in ("(", "[", ".", "::"):
-        if cursor.here.text in (".", "::"):
-            cursor.at += 2
-        else:
-            cursor.at = cursor.closing() + 1
+        cursor.at = cursor.at + 2 if cursor.here.is_symbol(".") else cursor.after_piece()
 
 
 def _pass_interval(cursor: Cursor) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
@@ -15,7 +16,7 @@ from delvec.statements.frames import Frames
 from delvec.statements.parameters import literal
 from delvec.statements.places import pointed_at
 from delvec.statements.tables import snapshot_of
-from delvec.statements.tree import Insert
+from delvec.statements.tree import Insert, MultiInsert
 from delvec.statements.values import constant
 from delvec.table import Table
 
@@ -24,13 +25,51 @@ _MODE = "spark.sql.sources.partitionOverwriteMode"
 
 def insert(frames: Frames, asked: Insert, *, dry_run: bool = False) -> OperationResult:
     """``dry_run``: only say what would be done, of an INSERT that replaces rows."""
+    source = _source(frames, asked)
+    return _written(frames, asked, source, source.rows, dry_run=dry_run)
+
+
+def insert_all(frames: Frames, asked: MultiInsert) -> list[OperationResult]:
+    """One commit for each target, in order; all read the tables as they are before the first."""
+    sources = [_source(frames, each) for each in asked.inserts]
+    frozen = [source.rows() for source in sources]
+    results: list[OperationResult] = []
+    for each, source, rows in zip(asked.inserts, sources, frozen, strict=True):
+        try:
+            results.append(_written(frames, each, source, rows))
+        except Exception as error:
+            done = zip(asked.inserts, results, strict=False)
+            for earlier, result in done:
+                error.add_note(f"INSERT INTO {earlier.table} is committed as version {result.version}")
+            raise
+    return results
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The target, its partition columns that have one value for all rows, and what makes the rows."""
+
+    table: Table
+    fixed: Mapping[str, str]
+    rows: Callable[[], DataFrame]
+
+
+def _source(frames: Frames, asked: Insert) -> _Source:
     table = frames.tables.of(asked.table)
     fixed = _fixed(frames, table, asked)
     columns = _columns(table, asked, fixed)
+    return _Source(table, fixed, lambda: _rows(frames.of(asked.query), table, columns, fixed))
 
-    def rows() -> DataFrame:
-        return _rows(frames.of(asked.query), table, columns, fixed)
 
+def _written(
+    frames: Frames,
+    asked: Insert,
+    source: _Source,
+    rows: DataFrame | Callable[[], DataFrame],
+    *,
+    dry_run: bool = False,
+) -> OperationResult:
+    table, fixed = source.table, source.fixed
     if asked.where is not None:
         with pointed_at(frames.spark, asked.where):
             return table.overwrite(rows, where=frames.parameters.text(asked.where), dry_run=dry_run)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from delvec.errors import InvalidOperationError
-from delvec.statements import changes, definitions, inspection, missing, views
+from delvec.statements import changes, definitions, insert_heads, inspection, missing, views
 from delvec.statements.cursor import Cursor, Name, Span, verify_brackets
 from delvec.statements.lexer import Kind, Token, syntax_error, tokenize
 from delvec.statements.tree import Other, Query, Statement
@@ -97,6 +97,8 @@ _READERS: Mapping[tuple[str, ...], _Reader] = MappingProxyType(
         ("UPDATE",): changes.update,
         ("MERGE",): changes.merge,
         ("INSERT",): changes.insert,
+        ("WITH",): insert_heads.after_with,
+        ("FROM",): insert_heads.after_from,
         ("CREATE", "OR", "REPLACE", "TABLE"): definitions.replace,
         ("REPLACE", "TABLE"): definitions.replace,
         ("CREATE", "TABLE"): definitions.create,

@@ -118,7 +118,9 @@ class _Scan:
         while at < end:
             name = self.tokens[at].name.lower()
             at += 1
-            if self.tokens[at].is_symbol("("):  # names of its columns
+            if self.tokens[at].is_symbol("(") and not is_query(
+                self.tokens, at + 1, end
+            ):  # names of its columns
                 at = self.closing[at] + 1
             while at < end and not self.tokens[at].is_symbol("("):
                 at += 1

@@ -72,6 +72,13 @@ class Insert:
 
 
 @dataclass(frozen=True, slots=True)
+class MultiInsert:
+    """The INSERTs of one statement, each with a query of its own, in their order."""
+
+    inserts: tuple[Insert, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Property:
     """``key`` is a text in quotes, or a dotted name; ``value`` a literal with its sign, or a marker."""
 
@@ -199,6 +206,7 @@ Statement = (
     | Update
     | Merge
     | Insert
+    | MultiInsert
     | Create
     | SetProperties
     | UnsetProperties
