@@ -119,6 +119,15 @@ def test_case_decides_where_the_session_says_so(ask, spark, conf, tmp_path):
     assert rows_of(table) == [(8, {"id": 7})]
 
 
+def test_names_in_double_quotes(ask, spark, conf, tmp_path):
+    conf("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    table = table_of(spark, tmp_path / "t", "id int, s struct<id: int>", [(1, (2,)), (2, (1,))])
+    name = f"delvec.`{table.location}`"
+    assert ask(f'SELECT id FROM {name} AS "s" WHERE s.id = 1') == [(1,)]
+    ask(f'DELETE FROM {name} AS s WHERE "s"."id" = 1')
+    assert rows_of(table) == [(2, {"id": 1})]
+
+
 def test_several_inserts_read_what_was_there_before(ask, spark, tmp_path):
     """One commit for each target, in order; the first one's rows are not seen by the second."""
     from delvec.errors import UnsupportedFeatureError

@@ -10,12 +10,13 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 
 from delvec.errors import InvalidOperationError
+from delvec.predicate.translation import parse_expression
 from delvec.spark.merge_builder import MergeBuilder
 from delvec.spark.target import OperationResult
 from delvec.spark.types import quoted
 from delvec.statements.cursor import Span
 from delvec.statements.edits import Edit, edited
-from delvec.statements.frames import EXPRESSION, Frames
+from delvec.statements.frames import Frames
 from delvec.statements.places import pointed_at
 from delvec.statements.qualifiers import Qualifier, short_paths, without_qualifier
 from delvec.statements.relations import relations
@@ -112,15 +113,22 @@ class _Texts:
         return self._text(span, self._scopes(span))
 
     def condition(self, span: Span | None) -> str | Column | None:
-        """The condition; one whose names are not certain as a Column, which prunes nothing."""
+        """The condition; a Column, which prunes nothing, where Spark may resolve its names in another way."""
         if span is None:
             return None
         scopes = self._scopes(span)
         text = self._text(span, scopes)
-        return text if scopes is not None else F.expr(text)
+        return text if scopes is not None or not self._prunes(text) else F.expr(text)
+
+    def _prunes(self, text: str) -> bool:
+        try:
+            parse_expression(text, self.frames.settings)
+        except InvalidOperationError:
+            return False
+        return True
 
     def _scopes(self, span: Span) -> Scopes | None:
-        return Scopes.of(span, self.frames.nested(span), EXPRESSION)
+        return self.frames.scopes(span, self.frames.nested(span))
 
     def _text(self, span: Span, scopes: Scopes | None) -> str:
         edits = [*self._edits, *self.frames.parameters.literals(span)]
@@ -143,7 +151,7 @@ class _MergeTexts:
 
     def of(self, span: Span) -> str:
         edits = self.frames.parameters.literals(span)
-        scopes = Scopes.of(span, before=EXPRESSION)
+        scopes = self.frames.scopes(span)
         if scopes is not None:
             edits += short_paths(scopes, {}, [self.target, *self.sources])
         return edited(span.source, span.start, span.end, edits)

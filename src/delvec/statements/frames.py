@@ -31,8 +31,7 @@ from delvec.statements.tables import Tables, snapshot_of
 from delvec.table import Table
 
 _ALL_OF = "SELECT * FROM "
-EXPRESSION = "SELECT "
-"""What makes a query of an expression."""
+_EXPRESSION = "SELECT "
 _Moment = tuple[int | None, dt.datetime | None]
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -63,7 +62,7 @@ class Frames:
             with pointed_at(self.spark, query, around=(before, QUERY[1])):
                 text = edited(query.source, query.start, query.end, edits)
                 return self.spark.sql(before + text, args=args)
-        scopes = Scopes.of(query, ours, before)
+        scopes = self.scopes(query, ours, before)
         frames = {f"t{number}": self.read(each, query, scopes) for number, each in enumerate(ours)}
         edits = [Edit(edit.start, edit.end, _escaped(edit.text)) for edit in edits]
         for name, relation in zip(frames, ours, strict=True):
@@ -86,7 +85,7 @@ class Frames:
         try:
             for span in spans:
                 ours = self.nested(span)
-                scopes = Scopes.of(span, ours, EXPRESSION) if ours else None
+                scopes = self.scopes(span, ours) if ours else None
                 for relation in ours:
                     self._verify_other(relation, target)
                     views.append(f"_delvec_{uuid.uuid4().hex}")
@@ -96,6 +95,14 @@ class Frames:
         finally:
             for view in views:
                 self.spark.catalog.dropTempView(view)
+
+    def scopes(
+        self, span: Span, relations: Sequence[Relation] = (), before: str = _EXPRESSION
+    ) -> Scopes | None:
+        """The scopes of a text that is a query with ``before``; None where they are not certain."""
+        if self.settings.double_quoted_names and '"' in span.text:
+            return None  # the token reader takes these names for texts
+        return Scopes.of(span, relations, before)
 
     def nested(self, span: Span) -> list[Relation]:
         """The tables of ours that subqueries of an expression read."""

@@ -73,8 +73,6 @@ def condition(
     found: Sequence[Filter], table: Qualifier, query: Span, parameters: Parameters, settings: SqlSettings
 ) -> str | None:
     """The filters that are about the table's columns alone, as one condition."""
-    if settings.double_quoted_names and '"' in query.text:
-        return None  # the scopes take these names for texts
     texts = [_of_table(each, table, query, parameters) for each in found]
     understood = [text for text in texts if text is not None and _is_understood(text, table.schema, settings)]
     return " AND ".join(f"({text})" for text in understood) or None

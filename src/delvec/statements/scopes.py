@@ -42,8 +42,8 @@ class _QueryParser(ConditionParser):
             node.meta[_PLACE] = (first.start, self._prev.end + 1)
         return node
 
-    def _parse_as_command(self, start: Any) -> Any:
-        raise ParseError(f"{start.text} is not parsed")
+    def _warn_unsupported(self) -> None:
+        raise ParseError("not in sqlglot's grammar")
 
 
 @dataclass(frozen=True, slots=True)
