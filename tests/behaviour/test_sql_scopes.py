@@ -123,7 +123,7 @@ def test_names_in_double_quotes(ask, spark, conf, tmp_path):
     conf("spark.sql.ansi.doubleQuotedIdentifiers", "true")
     table = table_of(spark, tmp_path / "t", "id int, s struct<id: int>", [(1, (2,)), (2, (1,))])
     name = f"delvec.`{table.location}`"
-    assert ask(f'SELECT id FROM {name} AS "s" WHERE s.id = 1') == [(1,)]
+    assert ask(f'SELECT id FROM {name} AS s WHERE "s"."id" = 1') == [(1,)]
     ask(f'DELETE FROM {name} AS s WHERE "s"."id" = 1')
     assert rows_of(table) == [(2, {"id": 1})]
 
