@@ -8,7 +8,7 @@ import pytest
 
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from scanning import collected
-from verbs import MAPPED, actions, refused, rows_of, table_of
+from verbs import MAPPED, actions, refused, rows_of, table_of, unchanged
 
 pytestmark = pytest.mark.spark
 
@@ -223,6 +223,41 @@ def test_refused(run, kept, text, problem):
         run(text)
     assert isinstance(caught.value, InvalidOperationError) or "nothing" in problem
     assert kept.version == 1
+
+
+EXPLAINED = {
+    "DELETE FROM {t} WHERE id < 3": lambda t: t.delete("id < 3", dry_run=True),
+    "UPDATE {t} SET p = 9 WHERE id = 4": lambda t: t.update({"p": "9"}, "id = 4", dry_run=True),
+    "MERGE INTO {t} AS t USING (SELECT 3L AS id) AS s ON t.id = s.id WHEN MATCHED THEN DELETE": lambda t: (
+        t.merge(t._spark.sql("SELECT 3L AS id"), "target.id = source.id")
+        .when_matched_delete()
+        .execute(dry_run=True)
+    ),
+    "INSERT OVERWRITE {t} SELECT * FROM {t} WHERE id = 1": lambda t: t.overwrite(
+        t.to_df(where="id = 1"), dry_run=True
+    ),
+    "INSERT INTO {t} REPLACE WHERE p = 1 SELECT * FROM {t} WHERE id = 1": lambda t: t.overwrite(
+        t.to_df(where="id = 1"), where="p = 1", dry_run=True
+    ),
+}
+
+
+@pytest.mark.parametrize("text", EXPLAINED)
+def test_explain_of_a_change_is_its_dry_run(run, table, text):
+    with unchanged(table):
+        expected = EXPLAINED[text](table).files.to_pylist()
+        for name in ("named_t", f"delta.`{table.location}`"):
+            found = run(f"EXPLAIN {text}".replace("{t}", name))
+            assert found == expected != []
+
+
+def test_explain_of_other_statements(run, table):
+    with unchanged(table):
+        assert run("EXPLAIN FORMATTED DELETE FROM named_t WHERE id = :n", {"n": 77}) == []
+        for text in ("INSERT INTO named_t SELECT * FROM named_t", "SELECT * FROM named_t"):
+            (found,) = run(f"EXPLAIN {text}")
+            assert "Physical Plan" in found["plan"]
+            assert "Scan parquet" in found["plan"]
 
 
 def test_an_append_only_table_is_not_truncated(run, table):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from delvec.spark.preview import Preview
 from delvec.statements import changing, inserting
@@ -19,6 +19,18 @@ def preview_statement(spark: SparkSession, text: str, args: Arguments | None = N
     tables = Tables(spark)
     statement = parse(text, tables.is_ours)
     return preview(Frames(spark, tables, Parameters(text, tokenize(text), args)), statement)
+
+
+def explain(frames: Frames, statement: Delete | Update | Merge | Insert) -> DataFrame:
+    """A row for each file that the statement would change, with what becomes of it.
+
+    INSERT INTO changes no file: Spark explains its query.
+    """
+    found = preview(frames, statement)
+    if found is not None:
+        return frames.spark.createDataFrame(found.files)
+    assert isinstance(statement, Insert)
+    return frames.of(statement.query, before="EXPLAIN ")
 
 
 def preview(frames: Frames, statement: Statement) -> Preview | None:

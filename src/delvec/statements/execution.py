@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from delvec.spark.target import OperationResult
-from delvec.statements import changing, defining, describing, inserting, missing, views
+from delvec.statements import changing, defining, describing, dry_run, inserting, missing, views
 from delvec.statements.cursor import Cursor
 from delvec.statements.frames import Frames
 from delvec.statements.lexer import tokenize
@@ -28,6 +28,7 @@ from delvec.statements.tree import (
     DescribeHistory,
     DescribeTable,
     DropTable,
+    Explain,
     Insert,
     Merge,
     MultiInsert,
@@ -74,6 +75,8 @@ def sql(spark: SparkSession, text: str, args: Arguments | None = None) -> DataFr
             return describing.columns(frames, statement)
         case ShowProperties():
             return describing.table_properties(frames, statement)
+        case Explain(change):
+            return dry_run.explain(frames, change)
         case Delete() | Update() | Merge() | Insert():
             return _counts(spark, _change(frames, statement))
     _define(frames, statement)

@@ -14,11 +14,12 @@ from delvec.errors import InvalidOperationError
 from delvec.statements import changes, definitions, insert_heads, inspection, missing, views
 from delvec.statements.cursor import Cursor, Name, Span, verify_brackets
 from delvec.statements.lexer import Kind, Token, syntax_error, tokenize
-from delvec.statements.tree import Other, Query, Statement
+from delvec.statements.tree import Delete, Explain, Insert, Merge, Other, Query, Statement, Update
 
 IsOurs = Callable[[Name], bool]
 _QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE", "EXPLAIN")
 _CHANGES = ("INSERT", "DELETE", "UPDATE", "MERGE")
+_EXPLAIN_MODES = ("EXTENDED", "FORMATTED", "CODEGEN", "COST", "LOGICAL")
 
 
 def parse(text: str, is_ours: IsOurs) -> Statement:
@@ -31,7 +32,7 @@ def parse(text: str, is_ours: IsOurs) -> Statement:
     tokens = _single(text, tokens)
     verify_brackets(text, tokens)
     cursor = Cursor(text, tokens)
-    statement = _statement(cursor, is_ours)
+    statement = _explained(cursor, is_ours) or _statement(cursor, is_ours)
     if statement is not None:
         cursor.expect_end()
         return statement
@@ -44,6 +45,18 @@ def parse(text: str, is_ours: IsOurs) -> Statement:
         or _describes_query(cursor)
     )
     return Query(Span(text, tokens[:-1])) if rewritten else Other()
+
+
+def _explained(cursor: Cursor, is_ours: IsOurs) -> Explain | None:
+    """EXPLAIN of a change of a table of ours; else None, and the cursor is where it was."""
+    if not cursor.takes("EXPLAIN"):
+        return None
+    _ = any(cursor.takes(word) for word in _EXPLAIN_MODES)
+    statement = _statement(cursor, is_ours) if cursor.here.word in _CHANGES else None
+    if isinstance(statement, Delete | Update | Merge | Insert):
+        return Explain(statement)
+    cursor.at = 0
+    return None
 
 
 def _describes_query(cursor: Cursor) -> bool:
@@ -69,12 +82,13 @@ def _single(text: str, tokens: Sequence[Token]) -> tuple[Token, ...]:
 
 def _statement(cursor: Cursor, is_ours: IsOurs) -> Statement | None:
     """The statement, where it is about a table of ours; else None, and the cursor is where it was."""
+    start = cursor.at
     for words, read in _READERS.items():
         if cursor.takes(*words):
             statement = read(cursor, is_ours)
             if statement is not None:
                 return statement
-            cursor.at = 0
+            cursor.at = start
     return None
 
 

@@ -190,6 +190,13 @@ class CreateView:
 
 
 @dataclass(frozen=True, slots=True)
+class Explain:
+    """What a change would do."""
+
+    statement: Delete | Update | Merge | Insert
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """What Spark runs once the tables in it are known to it: a query, or a statement on a table of Spark."""
 
@@ -219,6 +226,7 @@ Statement = (
     | Truncate
     | DropTable
     | CreateView
+    | Explain
     | Query
     | Other
 )
