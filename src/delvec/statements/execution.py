@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, assert_never
 
 import pyarrow as pa
 from pyspark.errors import ParseException
@@ -44,6 +44,8 @@ from delvec.statements.tree import (
 )
 from delvec.table import unregister
 
+Definition = Create | SetProperties | UnsetProperties | AddColumns | Truncate | DropTable | CreateView
+
 _AFFECTED, _UPDATED = "num_affected_rows", "num_updated_rows"
 _DELETED, _INSERTED = "num_deleted_rows", "num_inserted_rows"
 
@@ -77,8 +79,10 @@ def sql(spark: SparkSession, text: str, args: Arguments | None = None) -> DataFr
             return describing.table_properties(frames, statement)
         case Explain(change):
             return dry_run.explain(frames, change)
-        case Delete() | Update() | Merge() | Insert():
+        case Delete() | Update() | Merge() | Insert() | MultiInsert():
             return _counts(spark, _change(frames, statement))
+        case Other():
+            raise AssertionError(text)
     _define(frames, statement)
     return spark.createDataFrame([], StructType([]))
 
@@ -104,7 +108,7 @@ def _is_sparks(statement: Statement, tables: Tables) -> bool:
     return False
 
 
-def _define(frames: Frames, statement: Statement) -> None:
+def _define(frames: Frames, statement: Definition) -> None:
     """Statements that give no rows."""
     match statement:
         case Create():
@@ -121,6 +125,8 @@ def _define(frames: Frames, statement: Statement) -> None:
             unregister(table.parts[0])
         case CreateView():
             views.run(frames, statement)
+        case _:
+            assert_never(statement)
 
 
 def _change(frames: Frames, statement: Statement) -> Mapping[str, int | None]:
