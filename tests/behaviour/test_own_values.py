@@ -124,6 +124,25 @@ def test_sql_insert_with_a_list_of_columns(spark, table):
     holds(table, [*rows, (5, NOON, DAY, 10, "NONE", 3), (6, None, None, 12, "NONE", 7)])
 
 
+def test_sql_default_as_a_value(spark, table):
+    from delvec import sql
+
+    name = f"delvec.`{table.location}`"
+    sql(
+        spark,
+        f"INSERT INTO {name} (id, note, size, at) VALUES (5, default, DEFAULT, DEFAULT), (6, 'x', 1, NULL)",
+    )
+    sql(spark, f"UPDATE {name} SET note = DEFAULT, size = 9 WHERE id = 6")
+    sql(
+        spark,
+        f"MERGE INTO {name} t USING (SELECT 5 AS k UNION ALL SELECT 7) s ON t.id = s.k "
+        "WHEN MATCHED THEN UPDATE SET note = 'y', size = DEFAULT "
+        "WHEN NOT MATCHED THEN INSERT (id, note, size) VALUES (s.k, DEFAULT, 2)",
+    )
+    rows = [(1, NOON, DAY, 2, "NONE", 3), (2, None, None, 4, "NONE", 3), (5, None, None, 10, "y", 3)]
+    holds(table, [*rows, (6, None, None, 12, "NONE", 9), (7, None, None, 14, "NONE", 2)])
+
+
 def test_expressions_that_cannot_be_computed_are_named(spark, tmp_path):
     fields = (column("id", "long"), column("g", "long", metadata={GENERATION: "nope + 1"}))
     table = made(spark, tmp_path / "g", *fields)

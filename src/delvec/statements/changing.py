@@ -15,6 +15,7 @@ from delvec.spark.merge_builder import MergeBuilder
 from delvec.spark.target import OperationResult
 from delvec.spark.types import quoted
 from delvec.statements.cursor import Span
+from delvec.statements.default_values import default_of
 from delvec.statements.edits import Edit, edited
 from delvec.statements.frames import Frames
 from delvec.statements.places import pointed_at
@@ -42,7 +43,7 @@ def update(frames: Frames, asked: Update, *, dry_run: bool = False) -> Operation
     with _Texts(frames, table, target, spans) as texts:
         values: dict[str, str] = {}
         for each in asked.set:
-            _put(values, each, target, texts.of(each.value))
+            _put(values, each, target, table, texts.of(each.value))
         where = texts.condition(asked.where)
         return table.update(values, where, alias=target.names[-1], dry_run=dry_run)
 
@@ -62,15 +63,17 @@ def merge(frames: Frames, asked: Merge, *, dry_run: bool = False) -> OperationRe
             asked.merge_schema,
         )
         for clause in asked.clauses:
-            builder = _with_clause(texts, builder, clause)
+            builder = _with_clause(texts, table, builder, clause)
         return builder.execute(dry_run=dry_run)
 
 
-def _with_clause(texts: _MergeTexts, builder: MergeBuilder, clause: MergeClause) -> MergeBuilder:
+def _with_clause(
+    texts: _MergeTexts, table: Table, builder: MergeBuilder, clause: MergeClause
+) -> MergeBuilder:
     condition = None if clause.condition is None else texts.of(clause.condition)
     values: dict[str, str] = {}
     for each in clause.values or ():
-        _put(values, each, texts.target, texts.of(each.value))
+        _put(values, each, texts.target, table, texts.of(each.value))
     match clause.kind, clause.action:
         case "matched", "delete":
             return builder.when_matched_delete(condition)
@@ -168,12 +171,13 @@ def _source_tables(frames: Frames, source: Span) -> list[Qualifier]:
     return [make() for make in frames.qualifiers(first).values()]
 
 
-def _put(values: dict[str, str], given: Assignment, target: Qualifier, text: str) -> None:
+def _put(values: dict[str, str], given: Assignment, target: Qualifier, table: Table, text: str) -> None:
     parts = given.column.parts[target.length(given.column.parts) :]
     key = ".".join(map(quoted, parts))
     if key.lower() in {known.lower() for known in values}:
         raise InvalidOperationError(f"column {given.column} is given twice, expected once")
-    values[key] = text
+    default = default_of(table, parts[0] if len(parts) == 1 else "", given.value)
+    values[key] = text if default is None else default
 
 
 def _spans(clause: MergeClause) -> list[Span]:

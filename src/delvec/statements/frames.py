@@ -52,12 +52,13 @@ class Frames:
         """The rows of what may stand after FROM: a table or a query in parentheses, with an alias."""
         return self.of(source, before=_ALL_OF)
 
-    def of(self, query: Span, before: str = "") -> DataFrame:
-        """What the query gives; of a command: what it answers."""
+    def of(self, query: Span, before: str = "", replaced: Sequence[Edit] = ()) -> DataFrame:
+        """What the query gives; of a command: what it answers. ``replaced``: edits of its text."""
         found = relations(query, listed=before == _ALL_OF)
         ours = [relation for relation in found if self.tables.is_ours(relation.name)]
         versions = [piece for r in ours for piece in (r.version, r.timestamp) if piece is not None]
         edits, args = self.parameters.for_query(query, versions)
+        edits = [*edits, *replaced]
         if not ours:
             with pointed_at(self.spark, query, around=(before, QUERY[1])):
                 text = edited(query.source, query.start, query.end, edits)

@@ -12,6 +12,7 @@ from pyspark.sql import types as T  # noqa: N812
 from delvec.errors import InvalidOperationError
 from delvec.spark.target import OperationResult
 from delvec.spark.types import quoted
+from delvec.statements.default_values import default_edits
 from delvec.statements.frames import Frames
 from delvec.statements.parameters import literal
 from delvec.statements.places import pointed_at
@@ -58,7 +59,12 @@ def _source(frames: Frames, asked: Insert) -> _Source:
     table = frames.tables.of(asked.table)
     fixed = _fixed(frames, table, asked)
     columns = _columns(table, asked, fixed)
-    return _Source(table, fixed, lambda: _rows(frames.of(asked.query), table, columns, fixed))
+
+    def rows() -> DataFrame:
+        defaults = default_edits(table, asked.query, columns)
+        return _rows(frames.of(asked.query, replaced=defaults), table, columns, fixed)
+
+    return _Source(table, fixed, rows)
 
 
 def _written(
