@@ -33,6 +33,28 @@ class Primitive:
 
 
 @dataclass(frozen=True, slots=True)
+class Text(Primitive):
+    """A string whose length is declared: ``char(n)``, which is padded with spaces, or ``varchar(n)``.
+
+    Files hold it as any string. Where the length does not matter it is ``Primitive("string")``.
+    """
+
+    length: int
+    padded: bool
+
+    def __str__(self) -> str:
+        return f"{'char' if self.padded else 'varchar'}({self.length})"
+
+
+def char(length: int) -> Text:
+    return Text("string", length, padded=True)
+
+
+def varchar(length: int) -> Text:
+    return Text("string", length, padded=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Decimal:
     precision: int
     scale: int
@@ -126,6 +148,25 @@ PRIMITIVES: Mapping[str, pa.DataType] = MappingProxyType(
         "variant": pa.struct([("metadata", pa.binary()), ("value", pa.binary())]),
     }
 )
+
+
+def is_string(data_type: DataType | None) -> bool:
+    """Whether it is a string, of a declared length or not."""
+    return isinstance(data_type, Primitive) and data_type.name == "string"
+
+
+def has_length(data_type: DataType) -> bool:
+    """Whether the type, or one inside it, is a string with a declared length."""
+    match data_type:
+        case Text():
+            return True
+        case Array(element):
+            return has_length(element)
+        case Map(key, value):
+            return has_length(key) or has_length(value)
+        case Struct(fields):
+            return any(has_length(field.type) for field in fields)
+    return False
 
 
 def arrow_type(data_type: DataType) -> pa.DataType:

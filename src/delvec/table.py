@@ -35,7 +35,8 @@ from delvec.spark.preview import (
 from delvec.spark.scan import scan
 from delvec.spark.session import session_storage_options, sql_settings
 from delvec.spark.target import OperationResult, Target, translated
-from delvec.spark.types import as_nullable, from_spark, logical, quoted
+from delvec.spark.text_lengths import as_created
+from delvec.spark.types import as_nullable, from_spark, logical, parse_ddl, quoted
 from delvec.spark.update import update
 
 _FILE_COLUMNS = ["location", "size", "record_count", "partition"]
@@ -94,7 +95,7 @@ class Table:
             raise InvalidOperationError(f"format_version is {format_version}, expected none for {format}")
         table = detect.new_table(location, format, session_storage_options(spark, location, storage_options))
         frame = df_or_schema if isinstance(df_or_schema, DataFrame) else None
-        schema = _schema(spark, df_or_schema)
+        schema = as_created(spark, _schema(df_or_schema))
         by = [partition_by] if isinstance(partition_by, str) else list(partition_by)
         draft = table.draft(schema, partition_by=by, properties=properties)
         target = Target(spark, table, draft, draft.rules(), sql_settings(spark))
@@ -313,7 +314,7 @@ class Table:
 
         Fields of a struct that the table has already are added to it.
         """
-        given = _schema(self._spark, columns)
+        given = as_created(self._spark, _schema(columns))
         return self._change(lambda target: alter.add_columns(target, given))
 
     def files(self) -> DataFrame:
@@ -410,12 +411,12 @@ def _refusal(error: Exception) -> StorageError | None:
     return StorageError(f"Spark could not read or write: {java.toString()}")
 
 
-def _schema(spark: SparkSession, given: DataFrame | StructType | str) -> Schema:
+def _schema(given: DataFrame | StructType | str) -> Schema:
     if isinstance(given, StructType):
         return from_spark(given)
     if isinstance(given, str):
         try:
-            return from_spark(spark.createDataFrame([], given).schema)
+            return from_spark(parse_ddl(given))
         except PySparkException as error:
             raise InvalidOperationError(f"schema {given!r} is not usable: {error}") from None
     if isinstance(given, DataFrame):

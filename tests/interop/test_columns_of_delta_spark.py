@@ -43,6 +43,29 @@ OWN_VALUES_REFUSED = (
     "UPDATE {t} SET twice = 1 WHERE id = 10",
 )
 
+LENGTHS = (
+    "id INT, c CHAR(5), v VARCHAR(3), s STRUCT<a: CHAR(4), b: VARCHAR(2)>, l ARRAY<CHAR(3)>, "
+    "m MAP<CHAR(2), VARCHAR(4)>, p CHAR(3)"
+)
+LENGTHS_STATEMENTS = (
+    "INSERT INTO {t} VALUES "
+    "(1, 'ab', 'xy', named_struct('a', 'q', 'b', 'z'), array('a', 'bb'), map('k', 'v'), 'p')",
+    "INSERT INTO {t} (id, c, v, p) VALUES (2, 'ab   ', 'x ', 'pp '), (3, 'z    ', NULL, NULL)",
+    "UPDATE {t} SET v = 'new' WHERE c = 'ab' AND p = 'pp'",
+    "UPDATE {t} SET c = 'u' WHERE c IN ('z', 'y')",
+    "UPDATE {t} SET s = named_struct('a', 'w', 'b', 'y') WHERE s.a = 'q   '",
+    "DELETE FROM {t} WHERE p = 'pp' OR c = 'u     '",
+)
+LENGTHS_REFUSED = (
+    "INSERT INTO {t} (id, c) VALUES (4, 'abcdef')",
+    "INSERT INTO {t} (id, v) VALUES (4, 'abc ')",
+    "INSERT INTO {t} (id, s) VALUES (4, named_struct('a', 'abcde', 'b', 'z'))",
+    "INSERT INTO {t} (id, l) VALUES (4, array('abc', 'abcd'))",
+    "INSERT INTO {t} (id, m) VALUES (4, map('k', 'abcde'))",
+    "UPDATE {t} SET c = 'abcdef'",
+)
+AS_STRINGS = "spark.sql.legacy.charVarcharAsString"
+
 
 class Both:
     """A table of Delta-Spark, and a copy of it that delvec changes."""
@@ -87,3 +110,60 @@ def test_generated_columns_and_defaults(delta_spark, tmp_path, by):
         both.run(statement)
     for statement in OWN_VALUES_REFUSED:
         both.refuse(statement)
+
+
+def test_char_and_varchar(delta_spark, tmp_path):
+    both = Both(delta_spark, tmp_path, LENGTHS, by="PARTITIONED BY (p)")
+    for statement in LENGTHS_STATEMENTS:
+        both.run(statement)
+    for statement in LENGTHS_REFUSED:
+        both.refuse(statement)
+    delta_spark.conf.set(AS_STRINGS, "true")
+    try:
+        both.run("INSERT INTO {t} (id, c, v) VALUES (5, 'long text', 'longer')")
+        both.run("DELETE FROM {t} WHERE c = 'ab'")
+    finally:
+        delta_spark.conf.unset(AS_STRINGS)
+
+
+def test_delta_spark_finds_char_values_that_delvec_wrote(delta_spark, tmp_path):
+    """Its UPDATE and DELETE compare stored values with padded literals."""
+    from delvec import sql
+
+    both = Both(delta_spark, tmp_path, LENGTHS, by="PARTITIONED BY (p)")
+    sql(
+        delta_spark,
+        f"INSERT INTO delvec.`{both.ours}` (id, c, p) VALUES (1, 'ab', 'p'), (2, 'c', 'p'), (3, 'd', 'q')",
+    )
+    delta_spark.sql(f"UPDATE delta.`{both.ours}` SET v = 'hit' WHERE c = 'ab'")
+    delta_spark.sql(f"DELETE FROM delta.`{both.ours}` WHERE p = 'q'")
+    rows = delta_spark.read.format("delta").load(str(both.ours)).select("id", "c", "v", "p").collect()
+    assert sorted(map(tuple, rows)) == [(1, "ab   ", "hit", "p  "), (2, "c    ", None, "p  ")]
+
+
+def test_merge_into_char_columns_is_read_by_delta_spark(delta_spark, tmp_path):
+    """Delta-Spark 4.4 itself fails in MERGE on a table with CHAR columns."""
+    from delvec import sql
+
+    both = Both(delta_spark, tmp_path, LENGTHS)
+    name = f"delvec.`{both.ours}`"
+    sql(delta_spark, f"INSERT INTO {name} (id, c, v) VALUES (1, 'ab', 'x'), (2, 'cd', 'y')")
+    sql(
+        delta_spark,
+        f"MERGE INTO {name} t USING (SELECT 1 AS id, 'new' AS c UNION ALL SELECT 3, 'e') s "
+        "ON t.id = s.id AND t.c = 'ab' WHEN MATCHED THEN UPDATE SET v = 'hit' "
+        "WHEN NOT MATCHED THEN INSERT (id, c) VALUES (s.id, s.c)",
+    )
+    rows = delta_spark.read.format("delta").load(str(both.ours)).select("id", "c", "v").collect()
+    assert sorted(map(tuple, rows)) == [(1, "ab   ", "hit"), (2, "cd   ", "y"), (3, "e    ", None)]
+
+
+def test_tables_that_delvec_creates_are_the_same_to_delta_spark(delta_spark, tmp_path):
+    from delvec import sql
+
+    sql(delta_spark, f"CREATE TABLE delvec.`{tmp_path}/ours` ({LENGTHS})")
+    delta_spark.sql(f"CREATE TABLE delta.`{tmp_path}/theirs` ({LENGTHS}) USING delta")
+    ours, theirs = (
+        delta_spark.read.format("delta").load(str(tmp_path / name)).schema for name in ("ours", "theirs")
+    )
+    assert ours.json() == theirs.json()

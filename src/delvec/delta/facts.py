@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from delvec.chunked import Rows, rows_of
 from delvec.delta import stats
 from delvec.delta.partitions import partition_values
-from delvec.schema import Field, Primitive, Schema, Struct
+from delvec.schema import Field, Schema, Struct, is_string
 from delvec.stats import ColumnPath, ColumnStats, ConstantColumn
 
 
@@ -90,7 +90,7 @@ class SnapshotFacts:
         parsed = stats.parse(self._adds, list(leaves.values()))
         self.counts = parsed.record_count, parsed.tight
         for (path, leaf), found in zip(leaves.items(), parsed.leaves, strict=True):
-            is_text = leaf.type == Primitive("string")
+            is_text = is_string(leaf.type)
             self._columns[path] = ColumnStats(
                 lower=found.lower,
                 upper=found.upper,

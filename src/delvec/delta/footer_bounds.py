@@ -22,7 +22,7 @@ from typing import Any
 
 import orjson
 
-from delvec.schema import DataType, Decimal, Primitive
+from delvec.schema import DataType, Decimal, Primitive, is_string
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _DAY = 24 * 60 * 60 * 1000 * 1000
@@ -78,7 +78,7 @@ def stored(physical_type: str, logical_type: str) -> Stored | None:
 
 def lower_bound(value: Any, found: Stored, data_type: DataType, string_length: int) -> Json:
     """``value`` or something below it, for a column of ``data_type``; None where there is no saying."""
-    if found.kind == "text" and data_type == Primitive("string"):
+    if found.kind == "text" and is_string(data_type):
         text = _decoded(value)
         return None if text is None or string_length <= 0 else text[:string_length]
     bound = _bound(value, found, data_type)
@@ -87,7 +87,7 @@ def lower_bound(value: Any, found: Stored, data_type: DataType, string_length: i
 
 def upper_bound(value: Any, found: Stored, data_type: DataType, string_length: int) -> Json:
     """``value`` or something above it; of timestamps, less than a millisecond below."""
-    if found.kind == "text" and data_type == Primitive("string"):
+    if found.kind == "text" and is_string(data_type):
         text = _decoded(value)
         return None if text is None else upper_text(text, string_length)
     bound = _bound(value, found, data_type)

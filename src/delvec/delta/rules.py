@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pyarrow as pa
 
+from delvec.declared_types import CHAR_OR_VARCHAR
 from delvec.delta import properties
 from delvec.delta.clustering import clustering_columns
 from delvec.delta.features import (
@@ -31,23 +31,21 @@ from delvec.delta.writable import fields_of, verify_writable
 from delvec.delta.written_stats import written_stats
 from delvec.errors import FormatError, UnsupportedFeatureError
 from delvec.row_delta import Constraint, WriteRules
-from delvec.schema import Field
+from delvec.schema import has_length
 from delvec.storage import Storage
 
 if TYPE_CHECKING:
     from delvec.delta.snapshot import Snapshot
 
 INVARIANT = "delta.invariants"
-CHAR_OR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 
 DEFAULT_FILE_SIZE = 128 << 20
-
-_LENGTH = re.compile(r"(?:var)?char\((\d+)\)", re.IGNORECASE)
 
 
 def write_rules(snapshot: Snapshot) -> WriteRules:
     """What the table's metadata asks of a writer."""
     protocol, found = snapshot.protocol, snapshot.properties
+    _verify_lengths_known(snapshot)
     tracked = row_tracking_enabled(snapshot)
     return WriteRules(
         schema=snapshot.schema,
@@ -111,8 +109,16 @@ def _constraints(snapshot: Snapshot) -> Iterator[Constraint]:
         if GENERATED_COLUMNS in features and GENERATION in field.metadata and len(path) > 1:
             condition = f"({_quoted(path)} <=> ({field.metadata[GENERATION]})) IS TRUE"
             yield Constraint(f"generated column {where}", condition)
-        if CHAR_OR_VARCHAR in field.metadata:
-            yield _length(field, path)
+
+
+def _verify_lengths_known(snapshot: Snapshot) -> None:
+    for path, field in fields_of(snapshot.schema):
+        if CHAR_OR_VARCHAR in field.metadata and not has_length(field.type):
+            found = str(field.metadata[CHAR_OR_VARCHAR])
+            raise UnsupportedFeatureError(
+                f"column {'.'.join(path)} is declared {found}, expected char or varchar in {field.type}",
+                feature=found,
+            )
 
 
 def _expressions(snapshot: Snapshot, feature: str, key: str) -> dict[str, str]:
@@ -131,18 +137,6 @@ def _invariant(recorded: Any, where: str) -> str:
     if not isinstance(condition, str):
         raise FormatError(f"{INVARIANT} of column {where} is {recorded!r}, expected an expression in JSON")
     return condition
-
-
-def _length(field: Field, path: tuple[str, ...]) -> Constraint:
-    declared = str(field.metadata[CHAR_OR_VARCHAR])
-    found = _LENGTH.fullmatch(declared)
-    if found is None:
-        raise UnsupportedFeatureError(
-            f"column {'.'.join(path)} is declared {declared}, expected char or varchar on the outside only",
-            feature=f"nested {declared}",
-        )
-    name = _quoted(path)
-    return Constraint(f"{declared} of {'.'.join(path)}", f"{name} IS NULL OR length({name}) <= {found[1]}")
 
 
 def _quoted(path: tuple[str, ...]) -> str:

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
+from delvec.declared_types import CHAR_OR_VARCHAR, declared, with_lengths
 from delvec.errors import FormatError, UnsupportedFeatureError
-from delvec.schema import PRIMITIVES, Array, DataType, Decimal, Field, Map, Primitive, Schema, Struct
+from delvec.schema import (
+    PRIMITIVES,
+    Array,
+    DataType,
+    Decimal,
+    Field,
+    Map,
+    Primitive,
+    Schema,
+    Struct,
+    has_length,
+    is_string,
+)
 
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
 FIELD_ID = "delta.columnMapping.id"
@@ -47,9 +61,16 @@ def parse_schema(text: str, *, mapping: str = MAPPING_NONE) -> Schema:
 def render_schema(schema: Schema) -> str:
     """The text of a ``metaData`` action's ``schemaString``: what `parse_schema` reads.
 
-    Ids, physical names and changes of types are those in the fields' metadata.
+    Ids, physical names and changes of types are those in the fields' metadata. A column's metadata also has
+    the lengths of strings in its type.
     """
-    return orjson.dumps(render_type(schema)).decode()
+    return orjson.dumps(render_type(Struct(tuple(map(_with_declared_type, schema))))).decode()
+
+
+def _with_declared_type(field: Field) -> Field:
+    if not has_length(field.type):
+        return field
+    return replace(field, metadata={**field.metadata, CHAR_OR_VARCHAR: declared(field.type)})
 
 
 def render_type(data_type: DataType) -> Any:
@@ -66,7 +87,7 @@ def render_type(data_type: DataType) -> Any:
                 "valueType": render_type(value),
                 "valueContainsNull": value_contains_null,
             }
-    return str(data_type)
+    return "string" if is_string(data_type) else str(data_type)
 
 
 def _render_field(field: Field) -> dict[str, Any]:
@@ -76,6 +97,17 @@ def _render_field(field: Field) -> dict[str, Any]:
         "nullable": field.nullable,
         "metadata": dict(field.metadata),
     }
+
+
+def _with_lengths(data_type: DataType, metadata: Mapping[str, Any]) -> DataType:
+    """The type with the lengths that the metadata declares; as it is where that is of another type."""
+    text = metadata.get(CHAR_OR_VARCHAR)
+    if not isinstance(text, str):
+        return data_type
+    try:
+        return with_lengths(data_type, text)
+    except ValueError:
+        return data_type
 
 
 def _parse_type(tree: Any, where: str, mapping: str) -> DataType:
@@ -130,7 +162,7 @@ def _parse_field(tree: Any, parent: str, mapping: str) -> Field:
     metadata = tree.get("metadata") or {}
     if not isinstance(metadata, dict):
         raise FormatError(f"metadata of column {where} is {_shown(metadata)}, expected an object")
-    data_type = _parse_type(tree.get("type"), where, mapping)
+    data_type = _with_lengths(_parse_type(tree.get("type"), where, mapping), metadata)
     return Field(
         name=name,
         type=data_type,

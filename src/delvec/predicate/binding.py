@@ -13,12 +13,24 @@ from difflib import SequenceMatcher
 
 from sqlglot import exp
 
+from delvec.declared_types import CHAR_OR_VARCHAR
 from delvec.errors import InvalidOperationError
-from delvec.schema import PRIMITIVES, Array, DataType, Decimal, Field, Map, Primitive, Schema, Struct
+from delvec.schema import (
+    PRIMITIVES,
+    Array,
+    DataType,
+    Decimal,
+    Field,
+    Map,
+    Primitive,
+    Schema,
+    Struct,
+    Text,
+    is_string,
+)
 from delvec.stats import ColumnPath
 
 _COLLATIONS = "__COLLATIONS"
-_CHAR_OR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 _CHAR = re.compile(r"(?<!var)char\(")
 
 _COMPARABLE = PRIMITIVES.keys() - {"void", "variant"}
@@ -167,11 +179,13 @@ def _is_comparable(fields: Sequence[Field]) -> bool:
     kind = fields[-1].type
     if not (isinstance(kind, Decimal) or (isinstance(kind, Primitive) and kind.name in _COMPARABLE)):
         return False
-    if kind != Primitive("string"):
+    if not is_string(kind):
         return True
+    if isinstance(kind, Text) and kind.padded:
+        return False
     # Both notes may stand on an enclosing field, about the ones inside.
     return not any(
-        _COLLATIONS in f.metadata or _CHAR.search(str(f.metadata.get(_CHAR_OR_VARCHAR, "")).lower())
+        _COLLATIONS in f.metadata or _CHAR.search(str(f.metadata.get(CHAR_OR_VARCHAR, "")).lower())
         for f in fields
     )
 

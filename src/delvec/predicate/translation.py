@@ -30,7 +30,7 @@ from delvec.predicate.tree import (
     Or,
     StartsWith,
 )
-from delvec.schema import Primitive
+from delvec.schema import Primitive, is_string
 
 _SparkParser: Any = Spark.Parser
 _WILDCARD = re.compile("[%_]")
@@ -195,7 +195,7 @@ class _Translation:
 
     def _text_operands(self, tree: exp.Expr) -> tuple[Column | None, str | None]:
         column, literal = self.comparable(tree.this), read_literal(tree.expression, self.reading)
-        if column is None or column.type != Primitive("string"):
+        if column is None or not is_string(column.type):
             return None, None
         return column, literal.value if literal is not None and literal.kind == "string" else None
 
@@ -254,7 +254,7 @@ def _is_plain(tree: exp.Expr) -> bool:
 
 def _has_null_count(column: Column) -> bool:
     # A struct's own nulls are nowhere counted; what is inside an array is not one value a row.
-    return column.comparable or column.type == Primitive("string")
+    return column.comparable or is_string(column.type)
 
 
 def _syntax_error(text: str, error: ParseError) -> InvalidOperationError:

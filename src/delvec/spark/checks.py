@@ -9,7 +9,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentat
 from pyspark.sql.types import NullType
 
 from delvec.row_delta import Constraint, WriteRules
-from delvec.schema import Schema, Struct
+from delvec.schema import Schema, Struct, has_length
+from delvec.spark.text_lengths import are_strings, fits
 from delvec.spark.types import quoted
 
 # Encloses our message in whatever Spark makes of an error that a job ended with.
@@ -18,7 +19,10 @@ VIOLATION = "\u2063delvec\u2063"
 
 def checked(frame: DataFrame, rules: WriteRules) -> DataFrame:
     """The frame, whose job fails at the first row that breaks a rule of the table."""
-    return _guarded(frame, list(_conditions(rules)))
+    conditions = list(_conditions(rules))
+    if has_length(rules.schema) and not are_strings(frame.sparkSession):
+        conditions += _lengths(rules.schema)
+    return _guarded(frame, conditions)
 
 
 def kept_to(frame: DataFrame, condition: str | Column, message: str) -> DataFrame:
@@ -39,6 +43,13 @@ def _conditions(rules: WriteRules) -> Iterator[tuple[Column, str]]:
         yield kept, f"generated column {name} is given a value that is not its expression {text}"
     for constraint in rules.constraints:
         yield _holds(constraint), f"constraint {constraint.name} ({constraint.condition}) is violated"
+
+
+def _lengths(schema: Schema) -> Iterator[tuple[Column, str]]:
+    for field in schema:
+        if has_length(field.type):
+            message = f"value is too long for column {field.name} of type {field.type}"
+            yield fits(F.col(quoted(field.name)), field.type), message
 
 
 def _holds(constraint: Constraint) -> Column:

@@ -55,6 +55,7 @@ from delvec.spark.own_values import default_values, with_generated
 from delvec.spark.removal import find, remove_rows
 from delvec.spark.scan import own_prefix, place_columns
 from delvec.spark.target import OperationResult, Target, row_size, shown
+from delvec.spark.text_lengths import with_padding
 from delvec.spark.types import quoted, spark_type
 from delvec.spark.write import NOTHING_WRITTEN, WrittenFiles, write_rows
 
@@ -276,7 +277,7 @@ class MergeRun:
         chosen = alone.withColumn(names.clause, number_of(clauses, {NOT_MATCHED: F.lit(True)}))  # noqa: FBT003
         chosen = chosen.where(F.col(names.clause).isNotNull())
         rows = chosen.select(names.clause, self._new_rows(chosen, clauses, old=False))
-        rows = self._with_generated(rows.select(f"{names.new}.*", names.clause), clauses)
+        rows = self._completed(rows.select(f"{names.new}.*", names.clause), clauses)
         return unborn(rows, self.target.lineage)
 
     def _committed(
@@ -334,13 +335,14 @@ class MergeRun:
         names = self.names
         rows = pairs.where(F.col(names.clause).isin(self._numbers(UPDATE)))
         updates = [(n, clause) for n, clause in enumerate(self.asked.clauses) if clause.action == UPDATE]
-        return self._with_generated(moved(rows, self.target.lineage, names.new, names.clause), updates)
+        return self._completed(moved(rows, self.target.lineage, names.new, names.clause), updates)
 
-    def _with_generated(self, rows: DataFrame, clauses: Sequence[tuple[int, Clause]]) -> DataFrame:
+    def _completed(self, rows: DataFrame, clauses: Sequence[tuple[int, Clause]]) -> DataFrame:
         """New rows, each with the number of its clause, which goes: generated columns are computed in the
-        rows of those clauses that give them no value.
+        rows of those clauses that give them no value, and ``char`` columns are padded.
         """
         number, rules = F.col(self.names.clause), self.target.rules
+        rows = with_padding(rows, rules.schema)
         if not rules.generated:
             return rows.drop(self.names.clause)
         given: dict[str, list[int]] = {name: [] for name in rules.generated}

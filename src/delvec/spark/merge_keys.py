@@ -195,7 +195,8 @@ def _conjuncts(tree: exp.Expr) -> Iterator[exp.Expr]:
 def _kind(field: Field) -> str | None:
     """How values of the column compare; None where that is not by the value alone (collations, padding)."""
     column = Names(Struct((field,)), case_sensitive=True, text=field.name).resolve([field.name])
-    return _KINDS.get(str(field.type)) if column.comparable else None
+    name = field.type.name if isinstance(field.type, Primitive) else ""
+    return _KINDS.get(name) if column.comparable else None
 
 
 def _range(key: Key, low: Any, high: Any) -> Sequence[str]:

@@ -15,6 +15,7 @@ from delvec.spark.assign import assigned
 from delvec.spark.conditions import reason_of
 from delvec.spark.conforming import conformed
 from delvec.spark.session import kept_frame
+from delvec.spark.text_lengths import with_padding
 from delvec.spark.types import quoted, spark_type
 
 
@@ -23,7 +24,7 @@ def new_rows(frame: DataFrame, rules: WriteRules) -> DataFrame:
     given = {name.lower() for name in frame.columns}
     lacking = [field.name for field in rules.schema if field.name.lower() not in given]
     rows = conformed(frame, rules.schema, absent=default_values(frame.sparkSession, rules, lacking))
-    return with_generated(rows, rules, lacking)
+    return with_generated(with_padding(rows, rules.schema), rules, lacking)
 
 
 def default_values(spark: SparkSession, rules: WriteRules, names: Collection[str]) -> dict[str, Column]:

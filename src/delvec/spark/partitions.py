@@ -18,7 +18,7 @@ import pyarrow as pa
 from delvec.chunked import Mask, Rows
 from delvec.plan import ScanPlan
 from delvec.row_delta import WriteRules
-from delvec.schema import DataType, Decimal, Field, Primitive
+from delvec.schema import DataType, Decimal, Field, Primitive, Text
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
@@ -56,13 +56,15 @@ def same_partitions(plan: ScanPlan, rules: WriteRules, written: pa.ChunkedArray)
     kinds = [types[name] for name in rules.partition_by]
     wanted = {
         tuple(
-            None if text is None else _comparable(_stated(text, kind))
+            None if text is None else _comparable(_stated(text, kind), kind)
             for text, kind in zip(texts, kinds, strict=True)
         )
         for texts in written.to_pylist()
     }
     values = plan.files.column("partition").to_pylist()
-    found = [tuple(_comparable(row[name]) for name in rules.partition_by) in wanted for row in values]
+    found = [
+        tuple(_comparable(row[name], types[name]) for name in rules.partition_by) in wanted for row in values
+    ]
     return np.flatnonzero(found)
 
 
@@ -80,7 +82,10 @@ def _stated(text: str, data_type: DataType) -> Any:
     return _parsed(text, data_type)
 
 
-def _comparable(value: Any) -> Any:
+def _comparable(value: Any, data_type: DataType) -> Any:
+    """What is equal for values that are: NaN is, and ``char`` is with and without the spaces after it."""
+    if isinstance(value, str) and isinstance(data_type, Text) and data_type.padded:
+        return value.ljust(data_type.length)
     return "NaN" if isinstance(value, float) and math.isnan(value) else value
 
 

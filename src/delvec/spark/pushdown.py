@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec.predicate.binding import quoted
-from delvec.schema import Array, DataType, Decimal, Map, Primitive, Schema, Struct, arrow_type
+from delvec.schema import Array, DataType, Decimal, Map, Primitive, Schema, Struct, arrow_type, is_string
 from delvec.stats import ColumnPath
 
 _OPERATORS: Mapping[str, str] = MappingProxyType(
@@ -124,7 +124,7 @@ def _type_at(schema: Struct, path: ColumnPath) -> DataType | None:
 
 def _is_comparable(kind: str, data_type: DataType, value: Any) -> bool:
     if kind in _TEXT_TESTS:
-        return data_type == Primitive("string") and isinstance(value, str)
+        return is_string(data_type) and isinstance(value, str)
     if kind == _IN:
         values = value if isinstance(value, list | tuple) else ()
         return bool(values) and all(item is None or _is_value(item, data_type) for item in values)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from delvec.plan import ReadSchema
 from delvec.predicate import Condition
-from delvec.schema import Array, DataType, Decimal, Map, Primitive, Struct, arrow_type
+from delvec.schema import Array, DataType, Decimal, Map, Primitive, Struct, arrow_type, is_string
 from delvec.spark import conform
 from delvec.stats import ColumnPath, ColumnStats, ConstantColumn
 
@@ -102,7 +102,7 @@ class RowGroupFacts:
             pa.array(nulls, pa.int64()),
             self.record_count,
             # Writers may cut long texts; those that cut well lose nothing by the doubt.
-            upper_is_prefix=pa.repeat(pa.scalar(_is_text(kind)), self.count),
+            upper_is_prefix=pa.repeat(pa.scalar(is_string(kind)), self.count),
         )
 
 
@@ -115,7 +115,3 @@ def _bounds(values: list[Any], held: pa.DataType, kind: DataType) -> pa.Array:
 
 def _is_bounded(stats: pq.Statistics) -> bool:
     return bool(stats.has_min_max) and stats.physical_type != _INT96
-
-
-def _is_text(kind: DataType) -> bool:
-    return kind == Primitive("string")

@@ -45,7 +45,8 @@ from delvec.spark.files import (
 )
 from delvec.spark.footers import schemas_by_id
 from delvec.spark.partitions import in_folder_names
-from delvec.spark.types import comment_of, logical, quoted, selected, spark_field, spark_type
+from delvec.spark.text_lengths import as_read
+from delvec.spark.types import column_metadata, logical, quoted, selected, spark_field, spark_type
 from delvec.spark.vectors import CHUNK_BITS, FILE_SHIFT, VectorFiles, chunk_estimate, chunks_of
 from delvec.spark.words import Words, gathered, is_live
 from delvec.storage import Storage
@@ -273,16 +274,22 @@ class _GroupScan:
         """The table's column, by its own name and type."""
         constants = {constant.name: constant for constant in self.group.constants}
         if field.type == Primitive("void"):
-            return _commented(F.lit(None), field)
+            return _noted(F.lit(None), field)
         if self.group.values_by_file and field.name in constants:
-            return f"{self._own(_VALUES)}.{quoted(field.name)} AS {quoted(field.name)}"
+            return self._constant(f"{self._own(_VALUES)}.{quoted(field.name)}", field)
         stored = constants.get(field.name, field)
         held, named = quoted(stored.physical_name), spark_type(stored.type, comments=True)
         if named != spark_type(stored.type, physical=True, comments=True):
-            return _commented(F.col(held).cast(named), stored)
-        if field.comment is not None and field.name in constants:
-            return _commented(F.col(held), field)  # which Spark's partition columns have lost
+            return _noted(F.col(held).cast(named), stored)
+        if field.name in constants:
+            return self._constant(held, field)
         return f"{held} AS {quoted(field.name)}"
+
+    def _constant(self, held: str, field: Field) -> str | Column:
+        """The partition column. Of these Spark keeps no metadata, by which it pads other columns itself."""
+        if not column_metadata(field):
+            return f"{held} AS {quoted(field.name)}"
+        return _noted(as_read(self.spark, F.col(held), field.type), field)
 
     def _paths(self) -> list[str]:
         return list(map(file_path, self.group.files.column("location").to_pylist()))
@@ -380,6 +387,6 @@ class _GroupScan:
         return frame.join(chunks.toDF(key, words), F.expr(deleted), "left_anti")
 
 
-def _commented(column: Column, field: Field) -> Column:
-    """The column under the field's name, with its comment."""
-    return column.alias(field.name, metadata=comment_of(field) or {})
+def _noted(column: Column, field: Field) -> Column:
+    """The column under the field's name, with its comment and declared type."""
+    return column.alias(field.name, metadata=column_metadata(field))

@@ -5,12 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 from pyspark.sql import types as spark
 
-from delvec.errors import UnsupportedFeatureError
-from delvec.schema import COMMENT, Array, DataType, Decimal, Field, Map, Primitive, Schema, Struct
+from delvec.declared_types import CHAR_OR_VARCHAR, declared, with_lengths
+from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.schema import (
+    COMMENT,
+    Array,
+    DataType,
+    Decimal,
+    Field,
+    Map,
+    Primitive,
+    Schema,
+    Struct,
+    char,
+    has_length,
+    varchar,
+)
 
 _PRIMITIVES: dict[str, spark.DataType] = {
     "boolean": spark.BooleanType(),
@@ -31,8 +46,15 @@ _PRIMITIVES: dict[str, spark.DataType] = {
 
 
 def logical(schema: Schema) -> spark.StructType:
-    """The schema by the names that users know, with comments."""
-    return _struct(schema, physical=False, comments=True)
+    """The schema by the names that users know, with comments and declared types."""
+    return spark.StructType(
+        [
+            spark.StructField(
+                field.name, spark_type(field.type, comments=True), field.nullable, column_metadata(field)
+            )
+            for field in schema
+        ]
+    )
 
 
 def physical(schema: Schema) -> spark.StructType:
@@ -41,10 +63,20 @@ def physical(schema: Schema) -> spark.StructType:
 
 
 def spark_field(field: Field, *, physical: bool = False) -> spark.StructField:
-    """The column, nullable, with its comment and those of nested fields."""
+    """The column, nullable, with its comment, those of nested fields, and its declared type."""
     name = field.physical_name if physical else field.name
     kind = spark_type(field.type, physical=physical, comments=True)
-    return spark.StructField(name, kind, metadata=comment_of(field))
+    return spark.StructField(name, kind, metadata=column_metadata(field, physical=physical))
+
+
+def column_metadata(field: Field, *, physical: bool = False) -> dict[str, str]:
+    """What Spark keeps of a column beside its type: the comment, and its type where that has ``char`` or
+    ``varchar``. By that it pads the column's values, where it reads files, and what they are compared with.
+    """
+    found = dict(comment_of(field) or {})
+    if has_length(field.type):
+        found[CHAR_OR_VARCHAR] = declared(field.type, physical=physical)
+    return found
 
 
 def comment_of(field: Field) -> dict[str, str] | None:
@@ -91,8 +123,10 @@ def _from_spark(data_type: spark.DataType) -> DataType:
             )
         case spark.StructType():
             return Struct(tuple(_field(f) for f in data_type))
-        case spark.CharType() | spark.VarcharType():
-            return Primitive("string")
+        case spark.CharType():
+            return char(data_type.length)
+        case spark.VarcharType():
+            return varchar(data_type.length)
     for name, known in _PRIMITIVES.items():
         if type(known) is type(data_type):
             return Primitive(name)
@@ -102,7 +136,24 @@ def _from_spark(data_type: spark.DataType) -> DataType:
 
 
 def _field(field: spark.StructField) -> Field:
-    return Field(field.name, _from_spark(field.dataType), field.nullable, metadata=dict(field.metadata))
+    data_type, metadata = _from_spark(field.dataType), dict(field.metadata)
+    text = metadata.pop(CHAR_OR_VARCHAR, None)
+    if text is not None:
+        try:
+            data_type = with_lengths(data_type, text)
+        except ValueError as error:
+            raise InvalidOperationError(
+                f"column {field.name} is declared {text}, expected a type like {data_type} ({error})"
+            ) from None
+    return Field(field.name, data_type, field.nullable, metadata=metadata)
+
+
+def parse_ddl(text: str) -> spark.StructType:
+    """The columns that a DDL text defines; a PySparkException where it defines none."""
+    found = spark.DataType.fromDDL(text)
+    if not isinstance(found, spark.StructType):
+        raise PySparkTypeError(f"{text!r} is a type, expected columns: a name and a type each")
+    return found
 
 
 def as_nullable(schema: Schema) -> Schema:

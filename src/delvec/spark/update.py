@@ -22,6 +22,7 @@ from delvec.spark.own_values import with_generated
 from delvec.spark.removal import find, remove_rows
 from delvec.spark.scan import own_prefix, place_columns
 from delvec.spark.target import OperationResult, Target, row_size, shown
+from delvec.spark.text_lengths import with_padding
 from delvec.spark.types import quoted
 from delvec.spark.write import NOTHING_WRITTEN, write_rows
 
@@ -65,7 +66,7 @@ def _both(frame: DataFrame, new: Mapping[str, Column], target: Target) -> DataFr
         return frame.selectExpr(*columns, _struct(target.schema, values, _new(target)), *old)
     # What is generated is computed from the row as it will be, under the names of the table's columns.
     rows = frame.selectExpr(*columns, *old, *_columns(target.schema, values))
-    rows = with_generated(rows, target.rules, made)
+    rows = with_generated(with_padding(rows, target.schema), target.rules, made)
     kept = [quoted(_old(target))] if old else []
     return rows.selectExpr(*columns, *kept, _struct(target.schema, {}, _new(target)))
 
@@ -84,7 +85,8 @@ def _committed(
     target: Target, plan: ScanPlan, both: DataFrame, found: FoundRows, where: str | Column | None
 ) -> OperationResult:
     size = row_size(plan) * found.count
-    after = checked(moved(both, target.lineage, _new(target)), target.rules)
+    after = with_padding(moved(both, target.lineage, _new(target)), target.schema)
+    after = checked(after, target.rules)
     written = write_rows(after, target.storage, target.rules, size=size, extra=target.lineage)
     removal = remove_rows(target, plan, found)
     told = NOTHING_WRITTEN

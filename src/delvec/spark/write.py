@@ -28,7 +28,7 @@ from pyspark.sql import types as T  # noqa: N812
 from delvec import location
 from delvec.errors import StorageError, UnsupportedFeatureError
 from delvec.row_delta import ADDED_SCHEMA, WriteRules, with_measures
-from delvec.schema import Array, DataType, Field, Map, Primitive, Struct
+from delvec.schema import Array, DataType, Field, Map, Primitive, Struct, is_string
 from delvec.spark.checks import violation
 from delvec.spark.files import hadoop_path
 from delvec.spark.partitions import NULL, escaped, unescaped
@@ -198,7 +198,7 @@ def _text(field: Field) -> Column:
                 feature="binary partition",
             )
     text = column.cast("string")
-    if field.type != Primitive("string"):
+    if not is_string(field.type):
         return text
     message = f"partition column {field.name} is given {NULL!r}, expected another text: it means null there"
     return F.when(text == NULL, F.raise_error(F.lit(violation(message))).cast("string")).otherwise(text)

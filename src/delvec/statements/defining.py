@@ -9,7 +9,7 @@ from pyspark.sql import types as T  # noqa: N812 - as Spark's own documentation 
 from delvec import location
 from delvec.errors import InvalidOperationError, TableNotFoundError
 from delvec.spark.conditions import reason_of
-from delvec.spark.types import quoted
+from delvec.spark.types import parse_ddl, quoted
 from delvec.statements.cursor import Name
 from delvec.statements.definitions import is_path
 from delvec.statements.frames import Frames
@@ -68,7 +68,7 @@ def add_columns(frames: Frames, asked: AddColumns) -> None:
     table = frames.tables.of(asked.table)
     fields = T.StructType()
     for column in asked.columns:
-        _add(fields, column.name, _leaf(frames, column), table.schema)
+        _add(fields, column.name, _leaf(column), table.schema)
     table.add_columns(fields)
 
 
@@ -93,7 +93,7 @@ def _created(frames: Frames, asked: Create, place: str) -> Table:
     text = ", ".join([asked.columns.text, *by_type])
     try:
         with pointed_at(spark, asked.columns, around=COLUMNS):
-            schema = spark.createDataFrame([], text).schema
+            schema = parse_ddl(text)
     except PySparkException as error:
         raise InvalidOperationError(f"columns ({text}) are not usable: {reason_of(error)}") from None
     return Table.create(spark, place, schema, partition_by=_spelled(by, schema), properties=given)
@@ -126,11 +126,11 @@ def _existing(spark: SparkSession, place: str) -> Table | None:
         return None
 
 
-def _leaf(frames: Frames, column: NewColumn) -> T.StructField:
+def _leaf(column: NewColumn) -> T.StructField:
     """The column itself, without the structs around it."""
     name = column.name.parts[-1]
     try:
-        return frames.spark.createDataFrame([], f"{quoted(name)} {column.definition.text}").schema[0]
+        return parse_ddl(f"{quoted(name)} {column.definition.text}")[0]
     except PySparkException as error:
         raise InvalidOperationError(
             f"new column {column.name} is {column.definition.text}, expected a type: {reason_of(error)}"

@@ -1,0 +1,115 @@
+"""Columns of ``char(n)`` and ``varchar(n)``: what Spark does not do by itself for tables of delvec.
+
+Where Spark reads files it pads ``char`` and compares it as padded (`types.column_metadata`). A setting of the
+session makes all of these plain strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+
+from delvec.schema import Array, DataType, Map, Schema, Struct, Text, has_length, varchar
+from delvec.spark.types import column_metadata, quoted
+
+_AS_STRING = "spark.sql.legacy.charVarcharAsString"
+_PAD_ON_READ = "spark.sql.readSideCharPadding"
+_CHAR_AS_VARCHAR = "spark.sql.charAsVarchar"
+
+
+def are_strings(spark: SparkSession) -> bool:
+    """Whether the session takes ``char`` and ``varchar`` for strings without a length."""
+    return _is_on(spark, _AS_STRING, "false")
+
+
+def as_read(spark: SparkSession, column: Column, data_type: DataType) -> Column:
+    """The value with ``char`` padded, as Spark reads it from a file."""
+    if are_strings(spark) or not _is_on(spark, _PAD_ON_READ, "true"):
+        return column
+    return padded(column, data_type)
+
+
+def with_padding(frame: DataFrame, schema: Schema) -> DataFrame:
+    """Rows to be written, with the values of ``char`` columns padded, as Spark writes them.
+
+    Delta-Spark stores them as they are given, but its UPDATE and DELETE find only padded values.
+    """
+    fields = {field.name: field for field in schema if has_length(field.type)}
+    if not fields or are_strings(frame.sparkSession):
+        return frame
+    columns = [F.col(quoted(name)) for name in frame.columns]
+    for index, name in enumerate(frame.columns):
+        if name in fields:
+            column = padded(columns[index], fields[name].type)
+            columns[index] = column.alias(name, metadata=column_metadata(fields[name]))
+    return frame.select(*columns)
+
+
+def padded(column: Column, data_type: DataType) -> Column:
+    """The value with spaces after each ``char`` in it that is shorter than declared."""
+    if _without_char(data_type) == data_type:
+        return column
+    match data_type:
+        case Text(length=length):
+            return F.when(F.length(column) < length, F.rpad(column, length, " ")).otherwise(column)
+        case Array(element):
+            return F.transform(column, lambda one: padded(one, element))
+        case Map(key, value):
+            column = F.transform_keys(column, lambda one, _: padded(one, key))
+            return F.transform_values(column, lambda _, one: padded(one, value))
+        case Struct(fields):
+            parts = [padded(column[field.name], field.type).alias(field.name) for field in fields]
+            return F.when(column.isNotNull(), F.struct(*parts))
+    return column
+
+
+def as_created(spark: SparkSession, schema: Schema) -> Schema:
+    """The schema of a new table: the session may ask for ``varchar`` wherever ``char`` is declared."""
+    if not (has_length(schema) and _is_on(spark, _CHAR_AS_VARCHAR, "false")):
+        return schema
+    found = _without_char(schema)
+    assert isinstance(found, Struct)
+    return found
+
+
+def fits(column: Column, data_type: DataType) -> Column:
+    """Whether no string in the column is longer than declared."""
+    match data_type:
+        case Text():
+            return column.isNull() | (F.length(column) <= data_type.length)
+        case Array(element):
+            return column.isNull() | F.forall(column, lambda one: fits(one, element))
+        case Map(key, value):
+            parts = ((F.map_keys(column), key), (F.map_values(column), value))
+            inside = [F.forall(part, _test(kind)) for part, kind in parts if has_length(kind)]
+        case Struct(fields):
+            inside = [fits(column[field.name], field.type) for field in fields if has_length(field.type)]
+        case _:
+            inside = []
+    return column.isNull() | reduce(and_, inside, F.lit(True))  # noqa: FBT003
+
+
+def _test(data_type: DataType) -> Callable[[Column], Column]:
+    return lambda one: fits(one, data_type)
+
+
+def _without_char(data_type: DataType) -> DataType:
+    match data_type:
+        case Text():
+            return varchar(data_type.length)
+        case Array(element):
+            return replace(data_type, element=_without_char(element))
+        case Map(key, value):
+            return replace(data_type, key=_without_char(key), value=_without_char(value))
+        case Struct(fields):
+            return Struct(tuple(replace(field, type=_without_char(field.type)) for field in fields))
+    return data_type
+
+
+def _is_on(spark: SparkSession, name: str, default: str) -> bool:
+    return str(spark.conf.get(name, default)).lower() == "true"
