@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import types as T  # noqa: N812 - as Spark's own documentation has it
@@ -96,6 +97,14 @@ def test_values_are_padded_on_read(spark, table):
     assert sorted(map(str, by_connector.collect())) == sorted(map(str, table.to_df().collect()))
     assert ids(by_connector.where("c = 'ab' AND p = 'p'")) == [1, 2]
     assert ids(table.to_df().union(table.to_df()).where("p = 'pp'")) == [3, 3]
+
+
+def test_partition_values_that_folders_do_not_tell(table, monkeypatch):
+    monkeypatch.setattr(
+        "delvec.spark.scan.in_folder_names", lambda plan, _: np.zeros(len(plan.files), dtype=bool)
+    )
+    holds(table, PADDED)
+    assert ids(table.to_df(where="p = 'p'")) == [1, 2]
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
