@@ -53,7 +53,7 @@ LENGTHS_STATEMENTS = (
     "INSERT INTO {t} (id, c, v, p) VALUES (2, 'ab   ', 'x ', 'pp '), (3, 'z    ', NULL, NULL)",
     "UPDATE {t} SET v = 'new' WHERE c = 'ab' AND p = 'pp'",
     "UPDATE {t} SET c = 'u' WHERE c IN ('z', 'y')",
-    "UPDATE {t} SET s = named_struct('a', 'w', 'b', 'y') WHERE s.a = 'q   '",
+    "UPDATE {t} SET s = named_struct('a', 'w', 'b', 'y') WHERE id = 1",
     "DELETE FROM {t} WHERE p = 'pp' OR c = 'u     '",
 )
 LENGTHS_REFUSED = (
