@@ -59,7 +59,7 @@ def new_table(location_text: str, table_format: str, options: Mapping[str, str] 
     storage = open_storage(location_text, options)
     found = find_format(storage)
     if found is not None:
-        raise InvalidOperationError(f"a table ({found}) is there already, expected none: {storage.root}")
+        raise InvalidOperationError(f"a table ({found}) already exists: {storage.root}")
     if table_format == DELTA:
         return DeltaTable(storage)
     if table_format == ICEBERG:
@@ -143,13 +143,13 @@ def _what_is_there(storage: Storage) -> str:
     if local is not None:
         files += islice(_names_below(local), _NAMES_LOOKED_AT)
     if any(path.endswith(_DATA_FILE) for path in files):
-        what = "the folder has Parquet files but no table's metadata, expected _delta_log/ or metadata/"
+        what = "the folder has Parquet files but no table metadata, expected _delta_log/ or metadata/"
     elif files:
-        what = "the folder has files but none of a table, expected _delta_log/ or metadata/"
+        what = "the folder has files but no table metadata, expected _delta_log/ or metadata/"
     elif local is not None and local.is_dir():
         what = "the folder is empty"
     else:
-        what = "nothing is there"
+        what = "the path does not exist"
     return f"no table at {storage.root}: {what}{near}"
 
 

@@ -229,14 +229,14 @@ def _store_location(scheme: str, text: str) -> str:
     account = host.partition("@")[2]
     if not rest.startswith("//") or not host or (name in _WITH_ACCOUNT and "." not in account):
         expected = "container@account.host" if name in _WITH_ACCOUNT else "bucket"
-        raise FormatError(f"location {text!r} names no {expected}, expected {scheme}://{expected}/path")
+        raise FormatError(f"location {text!r} has no {expected}, expected {scheme}://{expected}/path")
     if scheme == "adl" and "." in host:
         raise UnsupportedFeatureError(
             f"Azure Data Lake Storage Gen1 is not supported, expected abfss://: {text!r}", feature="adl:"
         )
     segments = [segment for segment in path.split("/") if segment not in ("", ".")]
     if ".." in segments:
-        raise FormatError(f"location {text!r} has '..' in it, expected a path that stays in {host!r}")
+        raise FormatError(f"location {text!r} contains '..', expected a path that stays in {host!r}")
     return "/".join((f"{name}://{host}", *segments))
 
 
@@ -249,4 +249,4 @@ def _inside(raw: str, text: str, root: str) -> str:
 
 def _check_no_nul(raw: str, text: str, root: str) -> None:
     if "\0" in text:
-        raise FormatError(f"path {raw!r} has a NUL in it, expected a file's name", path=root)
+        raise FormatError(f"path {raw!r} contains a NUL character, expected a file's name", path=root)

@@ -120,7 +120,7 @@ def _tell_nobody(what: str, done: int, count: int) -> None:
 def _check_not_twice(plan: ScanPlan) -> Iterator[Finding]:
     counted = plan.files.group_by("location").aggregate([("location", "count")])
     for row in counted.filter(pc.greater(counted.column("location_count"), 1)).to_pylist():
-        message = f"data file is live {row['location_count']} times, expected once"
+        message = f"data file is listed {row['location_count']} times, expected once"
         yield Finding(ERROR, "duplicate", row["location"], message)
 
 
@@ -142,10 +142,10 @@ def _check_positions(examined: Examined, path: str, rows: int | None) -> Iterato
     assert examined.bitmap is not None
     highest = examined.bitmap.max()
     if rows is None:
-        message = "the number of rows is not recorded, so the vector's positions could not be checked"
+        message = "the row count is not recorded, so the positions in the vector were not checked"
         yield Finding(WARNING, "position", path, message)
     elif highest is not None and highest >= rows:
-        message = f"vector deletes row {highest}, expected less than the file's {rows} rows"
+        message = f"vector deletes row {highest}, but the file has {rows} rows"
         yield Finding(ERROR, "position", path, message)
 
 
@@ -181,8 +181,8 @@ def _sizes(storage: Storage, paths: list[str]) -> Iterator[int | None]:
 
 def _check_statistics(plan: ScanPlan) -> Iterator[Finding]:
     records = plan.facts.record_count
-    yield from _found(plan, pc.is_null(records), "no record count is recorded", severity=WARNING)
-    yield from _found(plan, pc.less(records, 0), "record count is negative, expected at least 0")
+    yield from _found(plan, pc.is_null(records), "row count is not recorded", severity=WARNING)
+    yield from _found(plan, pc.less(records, 0), "row count is negative")
     for path in _leaves(plan.schema):
         stats = plan.facts.column(path)
         if isinstance(stats, ColumnStats):
@@ -192,7 +192,7 @@ def _check_statistics(plan: ScanPlan) -> Iterator[Finding]:
 def _check_column(plan: ScanPlan, name: str, stats: ColumnStats) -> Iterator[Finding]:
     nulls = stats.null_count
     outside = pc.or_kleene(pc.less(nulls, 0), pc.greater(nulls, stats.record_count))
-    yield from _found(plan, outside, f"null count of {name} is not from 0 to the number of rows")
+    yield from _found(plan, outside, f"null count of {name} is not between 0 and the number of rows")
     if not pa.types.is_nested(stats.lower.type):
         crossed = pc.greater(stats.lower, stats.upper)
         yield from _found(plan, crossed, f"lower bound of {name} is above its upper bound")

@@ -113,7 +113,7 @@ def test_two_tables_of_one_name(spark, run, table, tmp_path):
 def test_a_name_is_taken(run, table, tmp_path):
     with pytest.raises(InvalidOperationError, match="bad_t is the name of a table already"):
         run(f"CREATE TABLE bad_t (a INT) USING delvec LOCATION '{tmp_path / 'x'}'")
-    with pytest.raises(InvalidOperationError, match="is there already"):
+    with pytest.raises(InvalidOperationError, match="already exists"):
         run(f"CREATE TABLE delvec.`{table.location}` (a INT)")
     with pytest.raises(InvalidOperationError, match="bad_new has no place, expected LOCATION"):
         run("CREATE TABLE bad_new (a INT) USING delta")

@@ -28,7 +28,7 @@ def contents(folder):
 def test_a_table_is_not_created_twice(spark, tmp_path):
     table = table_of(spark, tmp_path / "t", DDL, [(1, "a")])
     for given in (DDL, frame_of(spark, DDL, [(2, "b")])):
-        with refused(table, InvalidOperationError, "is there already, expected none"):
+        with refused(table, InvalidOperationError, "already exists"):
             create(spark, tmp_path / "t", given)
 
 

@@ -22,7 +22,7 @@ ON_TABLES = ("show", "files", "history", "dv", "verify")
 @pytest.mark.parametrize("command", ON_TABLES)
 def test_no_such_table(delvec, tmp_path, command):
     run = delvec(command, tmp_path / "absent")
-    expected = f"error: no table at {tmp_path}/absent: nothing is there\n"
+    expected = f"error: no table at {tmp_path}/absent: the path does not exist\n"
     assert (run.code, run.out, run.err) == (3, "", expected)
 
 
@@ -33,7 +33,7 @@ def test_no_such_table_in_json(delvec, tmp_path, command):
     assert run.json == {
         "error": {
             "kind": "TableNotFoundError",
-            "message": f"no table at {tmp_path}/absent: nothing is there",
+            "message": f"no table at {tmp_path}/absent: the path does not exist",
         }
     }
 
@@ -231,7 +231,7 @@ def test_as_a_process(orders):
     assert (good.returncode, good.stderr) == (0, b"")
     assert json.loads(good.stdout)["version"] == 2
     bad = subprocess.run([COMMAND, "show", orders / "x"], capture_output=True, text=True, check=False)
-    expected = f"error: no table at {orders}/x: nothing is there; {orders} is a table\n"
+    expected = f"error: no table at {orders}/x: the path does not exist; {orders} is a table\n"
     assert (bad.returncode, bad.stdout, bad.stderr) == (3, "", expected)
 
 

@@ -104,7 +104,7 @@ def test_rows_in_the_first_version() -> None:
 
 def test_a_table_that_is_there_is_refused() -> None:
     table = new_table()
-    with pytest.raises(InvalidOperationError, match="a table is there already"):
+    with pytest.raises(InvalidOperationError, match="a table already exists"):
         DeltaTable.create(table.location, NUMBERS)
 
 

@@ -211,7 +211,7 @@ def test_a_winner_that_the_log_no_longer_has() -> None:
 
 def test_a_version_that_is_there_and_not_listed() -> None:
     table = table_of((0, 10))
-    with pytest.raises(FormatError, match="version 2 is there and not listed"):
+    with pytest.raises(FormatError, match="version 2 exists but is not in the listing"):
         table.won(table.snapshot(), table.snapshot())
 
 
@@ -310,7 +310,7 @@ def test_races_without_end() -> None:
 
     storage.behaviour = always_first
     old = table.snapshot()
-    with pytest.raises(CommitConflictError, match=f"others came first {TRIES} times in a row"):
+    with pytest.raises(CommitConflictError, match=f"other writers committed first {TRIES} times in a row"):
         settled(table, old, append_delta(old, numbers(0, 3)))
 
 
@@ -319,7 +319,7 @@ def test_an_outcome_that_nobody_knows_is_never_tried_again() -> None:
     old = table.snapshot()
     delta = append_delta(old, numbers(0, 3))
     storage.behaviour = failed_and_dead
-    with pytest.raises(StorageError, match=r"whether version 1 was committed is not known: .*timeout"):
+    with pytest.raises(StorageError, match=r"cannot tell whether version 1 was committed: .*timeout"):
         settled(table, old, delta)
     storage.unreadable = False
     storage.behaviour = None

@@ -76,7 +76,7 @@ def test_delta_wins_where_both_are(tmp_path):
 
 def test_metadata_folder_of_something_else(tmp_path):
     touch(tmp_path, "metadata/notes.json")
-    assert "files but none of a table" in refusal(tmp_path)
+    assert "files but no table metadata" in refusal(tmp_path)
 
 
 def test_in_memory():
@@ -84,11 +84,11 @@ def test_in_memory():
     storage.put(f"_delta_log/{0:020d}.json", b"")
     assert detect.open_table("memory://detect/orders").format == "delta"
     assert "memory://detect/orders is a table" in refusal("memory://detect/orders/region=eu")
-    assert refusal("memory://detect/absent") == "no table at memory://detect/absent: nothing is there"
+    assert refusal("memory://detect/absent") == "no table at memory://detect/absent: the path does not exist"
 
 
 def test_nothing_there(tmp_path):
-    assert refusal(tmp_path / "x") == f"no table at {tmp_path}/x: nothing is there"
+    assert refusal(tmp_path / "x") == f"no table at {tmp_path}/x: the path does not exist"
 
 
 def test_empty_folder(tmp_path):
@@ -103,12 +103,12 @@ def test_empty_log(tmp_path):
 @pytest.mark.parametrize("name", ["a.parquet", "day=1/a.parquet"])
 def test_parquet_files_without_a_table(tmp_path, name):
     touch(tmp_path, name)
-    assert "has Parquet files but no table's metadata" in refusal(tmp_path)
+    assert "has Parquet files but no table metadata" in refusal(tmp_path)
 
 
 def test_folder_of_other_files(tmp_path):
     touch(tmp_path, "a.csv")
-    assert "has files but none of a table" in refusal(tmp_path)
+    assert "has files but no table metadata" in refusal(tmp_path)
 
 
 def test_file_instead_of_a_folder(tmp_path):
@@ -125,7 +125,7 @@ def test_place_inside_a_table(tmp_path, inside):
 def test_sample_is_not_written_over_a_table(tmp_path):
     table = detect.write_sample_table(str(tmp_path))
     assert table.snapshot().version == 2
-    with pytest.raises(InvalidOperationError, match="version 0 is already there"):
+    with pytest.raises(InvalidOperationError, match="a table already exists"):
         detect.write_sample_table(str(tmp_path))
 
 

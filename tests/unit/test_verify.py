@@ -134,7 +134,7 @@ def test_a_position_beyond_the_file(orders):
     change_add(orders, lambda add: add.update(deletionVector=inline(0, 10)))
     finding = the_finding(orders)
     assert (finding.check, finding.severity) == ("position", "error")
-    assert finding.message == "vector deletes row 10, expected less than the file's 10 rows"
+    assert finding.message == "vector deletes row 10, but the file has 10 rows"
 
 
 def test_positions_of_a_file_whose_rows_are_not_counted(orders):
@@ -174,15 +174,15 @@ def test_a_file_that_is_live_twice(orders):
     commit.write_text("".join(line + "\n" for line in lines if '"remove"' not in line))
     finding = the_finding(orders)
     assert (finding.check, finding.path) == ("duplicate", f"{orders}/{FILE}")
-    assert finding.message == "data file is live 2 times, expected once"
+    assert finding.message == "data file is listed 2 times, expected once"
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"minValues": {"id": 29}, "maxValues": {"id": 20}}, "lower bound of id is above its upper bound"),
-        ({"nullCount": {"id": 11}}, "null count of id is not from 0 to the number of rows"),
-        ({"nullCount": {"amount": -1}}, "null count of amount is not from 0 to the number of rows"),
+        ({"nullCount": {"id": 11}}, "null count of id is not between 0 and the number of rows"),
+        ({"nullCount": {"amount": -1}}, "null count of amount is not between 0 and the number of rows"),
     ],
 )
 def test_statistics_that_contradict_themselves(orders, changes, message):
@@ -194,7 +194,7 @@ def test_statistics_that_contradict_themselves(orders, changes, message):
 
 def test_a_negative_record_count(orders):
     change_stats(orders, numRecords=-1)
-    assert "record count is negative, expected at least 0" in {f.message for f in check(orders).findings}
+    assert "row count is negative" in {f.message for f in check(orders).findings}
 
 
 def test_a_broken_log_is_a_finding(orders):

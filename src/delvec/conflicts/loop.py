@@ -60,12 +60,12 @@ def commit(
                 return Settled(version, dict(counted) | dict(told.metrics), tries, united, delta)
             case Unknown(version, reason):
                 raise StorageError(
-                    f"whether version {version} was committed is not known: {reason}", path=table.location
+                    f"cannot tell whether version {version} was committed: {reason}", path=table.location
                 )
             case Lost(version, measured):
                 if base.version < 0:
                     raise CommitConflictError(
-                        f"{delta.operation} lost: another table was created there: {table.location}"
+                        f"{delta.operation} failed: another table was created there: {table.location}"
                     )
                 delta = replace(delta, added=measured.added)
         pause(random.uniform(0, min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2**tries)))
@@ -88,8 +88,8 @@ def commit(
         if not changes_anything(delta):
             return Settled(newest.version, dict(delta.metrics), tries, united, delta)
     raise CommitConflictError(
-        f"{delta.operation} at version {base.version} gave up: others came first {TRIES} times in a row: "
-        f"{table.location}"
+        f"{delta.operation} at version {base.version} gave up: other writers committed first "
+        f"{TRIES} times in a row: {table.location}"
     )
 
 
@@ -107,6 +107,6 @@ def _told(delta: RowDelta, tries: int, united: int) -> dict[str, int]:
 def _log(delta: RowDelta, version: int, tries: int, united: int) -> None:
     if tries > 1:
         _LOGGER.info(
-            "%s is version %d at try %d; %d files' vectors were united with others'",
+            "%s committed version %d at attempt %d; combined the vectors of %d files",
             *(delta.operation, version, tries, united),
         )

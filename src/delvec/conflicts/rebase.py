@@ -113,10 +113,10 @@ def _verify_statement_stands(delta: RowDelta, won: Sequence[Won], engine: Engine
         if winner.changed is not None:
             raise _AgainError(winner, f"it changed {winner.changed}")
         if delta.txn is not None and delta.txn.app_id in winner.app_ids:
-            raise _AgainError(winner, f"it is of the same application {delta.txn.app_id!r}")
+            raise _AgainError(winner, f"it has the same app_id {delta.txn.app_id!r}")
         rule = RULES[winner.verb, delta.verb]
         if rule not in (Rule.TOP, Rule.CHECK, Rule.REPLAN):
-            raise _AgainError(winner, f"a {delta.verb} cannot be put on top of a {winner.verb} yet")
+            raise _AgainError(winner, f"delvec cannot rebase a {delta.verb} on a {winner.verb} yet")
     changing = [winner for winner in won if len(winner.added) or len(winner.vectors) or _lost_rows(winner)]
     if changing and engine.read_itself():
         raise _AgainError(changing[0], "it changed rows, and this operation computed its rows from the table")
@@ -165,7 +165,7 @@ class _Window:
         fewer = sum(count for count, _ in meetings)
         changed = [vector for _, vector in meetings if vector is not None]
         if fewer and len(delta.change_files):
-            raise _AgainError(hit[0].winner, "it deleted rows that this operation tells of as its own")
+            raise _AgainError(hit[0].winner, "it deleted rows that are in the change files of this operation")
         self._verify_read_rows()
         self._verify_no_new_match()
         moved = _Moved.of(ids, names, now)
@@ -220,7 +220,7 @@ class _Window:
             self._verify_may_overlap(file, gone, "removed")
             return gone, None
         if len(file.before - file.now):
-            raise _AgainError(file.winner, f"it brought rows of file {file.name} back")
+            raise _AgainError(file.winner, f"it restored deleted rows of file {file.name}")
         others = file.others
         overlap = len(others) if mine is None else len(mine & others)
         self._verify_may_overlap(file, overlap, "changed rows of")
@@ -237,11 +237,11 @@ class _Window:
 
     def _verify_may_meet(self, file: _File) -> None:
         if file.base_id in self.delta.rewritten.to_pylist():
-            raise _AgainError(
-                file.winner, f"it changed file {file.name}, which this operation has written again"
-            )
+            raise _AgainError(file.winner, f"it changed file {file.name}, which this operation rewrites")
         if file.now is None and any(_has(winner.rearranged, file.name) for winner in self.won):
-            raise _AgainError(file.winner, f"it moved the rows of file {file.name}, which this changes too")
+            raise _AgainError(
+                file.winner, f"it moved the rows of file {file.name}, which this operation changes"
+            )
 
     def _verify_may_overlap(self, file: _File, rows: int, did: str) -> None:
         """Only a DELETE does not mind that its rows are gone already; not even it where they may have moved
@@ -252,7 +252,7 @@ class _Window:
         minds = self.delta.verb != Verb.DELETE
         unseen = self.delta.read.isolation == Isolation.SNAPSHOT and any(map(_moves, self.won))
         if minds or unseen:
-            raise _AgainError(file.winner, f"it {did} file {file.name}, which this operation changes too")
+            raise _AgainError(file.winner, f"it {did} file {file.name}, which this operation changes")
 
     def _mine(self, file: _File) -> Bitmap | None:
         """The rows of the file that the delta deletes; None: all that were live."""
@@ -277,12 +277,14 @@ class _Window:
         names = pa.array(sorted(read), pa.string())
         for winner in self.won if takers else ():
             if len(_among(winner.rearranged, names)):  # who took rows may have taken them where they are now
-                raise _AgainError(winner, "it moved rows that this operation read, and others took rows")
+                raise _AgainError(
+                    winner, "it moved rows that this operation read, and another commit deleted rows"
+                )
         for winner in takers:
             gone = _among(winner.removed, names)
             gone = gone.filter(pc.invert(pc.is_in(gone, value_set=winner.rearranged)))
             if len(gone):
-                raise _AgainError(winner, f"it removed file {gone[0]}, of which this operation read rows")
+                raise _AgainError(winner, f"it removed file {gone[0]}, which this operation read")
         files = _among(_joined([winner.vectors for winner in takers]), names)
         if not len(files):
             return
@@ -301,9 +303,7 @@ class _Window:
             winner = next(w for w in self.won if _has(w.added, found) or _has(w.carried, found))
             condition = self.delta.read.condition
             which = (
-                "that this operation would have read"
-                if condition is None
-                else f"that {condition!r} holds for"
+                "that this operation would have read" if condition is None else f"that matches {condition!r}"
             )
             raise _AgainError(winner, f"it added or changed a row {which}")
 

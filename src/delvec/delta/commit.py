@@ -105,7 +105,7 @@ def _verify_allowed(base: Snapshot, delta: RowDelta) -> None:
     rules = write_rules(base)
     if rules.append_only and delta.data_change and (len(delta.removed) or len(delta.vectors)):
         raise InvalidOperationError(
-            f"table is append-only (delta.appendOnly), expected no row to be removed: {base.location}"
+            f"table is append-only (delta.appendOnly), its rows cannot be removed: {base.location}"
         )
     if len(delta.vectors) and not rules.vectors:
         raise UnsupportedFeatureError(

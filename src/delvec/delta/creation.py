@@ -72,7 +72,7 @@ def _is_feature(name: str) -> bool:
 
 def _verify_absent(storage: Storage) -> None:
     if list_log(storage).latest >= 0:
-        raise InvalidOperationError(f"a table is there already, expected none: {storage.root}/{LOG}")
+        raise InvalidOperationError(f"a table already exists: {storage.root}/{LOG}")
 
 
 def _verify_columns(schema: Schema) -> None:

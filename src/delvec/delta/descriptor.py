@@ -36,7 +36,9 @@ def vector_file(root: str, encoded: str) -> str:
         )
     prefix, name = encoded[:-_UUID_CHARACTERS], encoded[-_UUID_CHARACTERS:]
     if prefix.startswith("/") or ".." in prefix.split("/"):
-        raise CorruptVectorError(f"vector name {encoded!r} leaves the table, expected a folder inside {root}")
+        raise CorruptVectorError(
+            f"vector name {encoded!r} points outside the table, expected a folder inside {root}"
+        )
     try:
         identifier = uuid.UUID(bytes=z85.decode(name))
     except FormatError as error:

@@ -31,7 +31,7 @@ def evolved(old: Schema, new: Schema, *, widening: bool) -> Schema:
 def verify_names(schema: Schema, *, mapped: bool) -> None:
     """Refuse names that Parquet files, or readers that ignore case, cannot hold."""
     if not schema.fields:
-        raise InvalidOperationError("the schema has no column, expected one at least")
+        raise InvalidOperationError("the schema has no columns, expected at least one")
     _verify_names_in(schema, (), mapped=mapped)
 
 
@@ -40,7 +40,7 @@ def verify_plain(field: Field, path: tuple[str, ...]) -> None:
     for key in field.metadata:
         if key in (GENERATION, CURRENT_DEFAULT) or key.startswith(IDENTITY_PREFIX):
             raise UnsupportedFeatureError(
-                f"column {'.'.join(path)} has {key}, expected a column without", feature=key
+                f"column {'.'.join(path)} has {key}, which delvec cannot create", feature=key
             )
 
 
@@ -59,7 +59,7 @@ def verify_partitioning(schema: Schema, partition_by: tuple[str, ...]) -> None:
             )
     if len(partition_by) == len(by_name):
         raise InvalidOperationError(
-            f"all columns ({', '.join(by_name)}) are partition columns, expected one that is not"
+            f"all columns ({', '.join(by_name)}) are partition columns, expected at least one other column"
         )
 
 
@@ -72,7 +72,7 @@ def _verify_names_in(data_type: DataType, path: tuple[str, ...], *, mapped: bool
                 if field.name.lower() in seen:
                     raise InvalidOperationError(
                         f"column {where!r} is there twice (as {seen[field.name.lower()]!r}), "
-                        "expected names that differ in more than case"
+                        "names must differ in more than case"
                     )
                 seen[field.name.lower()] = field.name
                 _verify_name(field.name, where, mapped=mapped)
@@ -88,11 +88,11 @@ def _verify_names_in(data_type: DataType, path: tuple[str, ...], *, mapped: bool
 
 def _verify_name(name: str, where: str, *, mapped: bool) -> None:
     if not name:
-        raise InvalidOperationError(f"column {where!r} has an empty name, expected one character at least")
+        raise InvalidOperationError(f"column {where!r} has an empty name")
     if not mapped and any(character in NOT_IN_NAMES for character in name):
         raise InvalidOperationError(
-            f"column {where!r} has one of the characters {NOT_IN_NAMES!r} in its name, expected none "
-            "(or delta.columnMapping.mode = name)"
+            f"column {where!r} contains one of the characters {NOT_IN_NAMES!r}, "
+            "which need delta.columnMapping.mode = name"
         )
 
 
@@ -115,9 +115,7 @@ class _Evolution:
     def _field(self, old: Field, new: Field, parents: tuple[str, ...]) -> Field:
         path = (*parents, old.name)
         if old.nullable and not new.nullable:
-            raise InvalidOperationError(
-                f"column {'.'.join(path)} becomes NOT NULL, expected it to stay as it is"
-            )
+            raise InvalidOperationError(f"column {'.'.join(path)} cannot become NOT NULL")
         changes: list[dict[str, Any]] = []
         data_type = self._type(old.type, new.type, path, (), changes)
         metadata = dict(old.metadata)
@@ -159,7 +157,7 @@ class _Evolution:
             raise InvalidOperationError(f"column {where} is of type {new}, expected {old} as in the table")
         if not self.widening:
             raise UnsupportedFeatureError(
-                f"column {where} is of type {new}, expected {old}: the table does not widen types "
+                f"column {where} is of type {new}, expected {old}: type widening is off "
                 "(delta.enableTypeWidening)",
                 feature="typeWidening",
             )
@@ -178,6 +176,6 @@ def _added(field: Field, path: tuple[str, ...]) -> Field:
     verify_plain(field, path)
     if not field.nullable:
         raise InvalidOperationError(
-            f"new column {'.'.join(path)} is NOT NULL, expected nullable: rows of before have no value for it"
+            f"new column {'.'.join(path)} is NOT NULL, expected nullable: existing rows have no value for it"
         )
     return field

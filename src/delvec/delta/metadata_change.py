@@ -86,8 +86,7 @@ def _verify_constraint_allowed(snapshot: Snapshot, name: str) -> None:
     # Rows that are there already would have to be checked first.
     if snapshot.version != DRAFT_VERSION and len(snapshot.adds):
         raise UnsupportedFeatureError(
-            f"property {name} cannot be set on a table with rows, expected it when the table is created: "
-            f"{snapshot.location}",
+            f"property {name} can only be set while the table has no rows: {snapshot.location}",
             feature=name,
         )
 
@@ -101,7 +100,8 @@ def _verify_mapping_change(snapshot: Snapshot, configuration: Mapping[str, str])
     allowed = snapshot.version == DRAFT_VERSION or old == new or (old, new) == (MAPPING_NONE, MAPPING_NAME)
     if not allowed:
         raise UnsupportedFeatureError(
-            f"{properties.MAPPING_MODE} goes from {old} to {new}, expected none to name: {snapshot.location}",
+            f"{properties.MAPPING_MODE} cannot change from {old} to {new}, only from none to name: "
+            f"{snapshot.location}",
             feature=properties.MAPPING_MODE,
         )
 
@@ -168,8 +168,7 @@ def _with_columns_for_lineage(snapshot: Snapshot, configuration: dict[str, str])
         return configuration
     if is_on(configuration, properties.ROW_TRACKING_SUSPENDED):
         raise InvalidOperationError(
-            f"{properties.ENABLE_ROW_TRACKING} and {properties.ROW_TRACKING_SUSPENDED} are both true, "
-            "expected one of them"
+            f"{properties.ENABLE_ROW_TRACKING} and {properties.ROW_TRACKING_SUSPENDED} cannot both be true"
         )
     was_on = is_on(snapshot.properties, properties.ENABLE_ROW_TRACKING)
     if was_on and ROW_TRACKING in snapshot.protocol.features_to_write:
@@ -185,7 +184,7 @@ def _verify_rows_have_ids(snapshot: Snapshot) -> None:
     lacking = pc.is_null(snapshot.adds.column("base_row_id"))
     if pc.any(lacking).as_py():
         raise UnsupportedFeatureError(
-            f"{properties.ENABLE_ROW_TRACKING} cannot be switched on where rows have no ids "
-            f"({pc.sum(lacking).as_py()} files), expected a table whose files have: {snapshot.location}",
+            f"{properties.ENABLE_ROW_TRACKING} cannot be enabled: {pc.sum(lacking).as_py()} files "
+            f"have no row ids: {snapshot.location}",
             feature=ROW_TRACKING,
         )

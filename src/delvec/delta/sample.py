@@ -117,9 +117,7 @@ def _write_vectors(storage: Storage, vectors: Sequence[Bitmap], *, name: str) ->
 def _commit(storage: Storage, version: int, actions: Sequence[Action]) -> None:
     lines = b"".join(orjson.dumps(action) + b"\n" for action in actions)
     if not storage.put_if_absent(f"{LOG}/{version:020d}.json", lines):
-        raise InvalidOperationError(
-            f"version {version} is already there, expected a place without a table: {storage.root}"
-        )
+        raise InvalidOperationError(f"a table already exists: {storage.root}")
 
 
 def _millis(version: int) -> int:

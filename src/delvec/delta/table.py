@@ -59,10 +59,10 @@ class DeltaTable:
         delta = RowDelta(Base(draft.version), "CREATE TABLE", {}, Read(blind=True), Verb.ALTER)
         match table.commit(draft, delta):
             case Lost():
-                raise CommitConflictError(f"another table was created there: {table.location}")
+                raise CommitConflictError(f"another writer created a table there first: {table.location}")
             case Unknown(reason=reason):
                 raise StorageError(
-                    f"it is not known whether the table was created: {reason}", path=table.location
+                    f"cannot tell whether the table was created: {reason}", path=table.location
                 )
         return table
 
@@ -123,8 +123,7 @@ class DeltaTable:
         """The commits after ``since`` up to ``until``, in order."""
         if until.version <= since.version:
             raise FormatError(
-                f"version {since.version + 1} is there and not listed, expected it in the listing: "
-                f"{self.location}"
+                f"version {since.version + 1} exists but is not in the listing: {self.location}"
             )
         versions = range(since.version + 1, until.version + 1)
         return in_parallel(lambda version: read_winner(self.storage, version), versions)

@@ -120,8 +120,7 @@ def _verify_no_symlink_manifest(snapshot: Snapshot) -> None:
     # Its manifests would have to be written after every commit, and cannot tell of vectors.
     if is_on(snapshot.properties, SYMLINK_MANIFEST):
         raise UnsupportedFeatureError(
-            f"{SYMLINK_MANIFEST} is true, expected false: delvec keeps no symlink manifests up to date: "
-            f"{snapshot.location}",
+            f"{SYMLINK_MANIFEST} is true, but delvec does not update symlink manifests: {snapshot.location}",
             feature=SYMLINK_MANIFEST,
         )
 
@@ -132,7 +131,8 @@ def _verify_no_identity_column(snapshot: Snapshot) -> None:
     for path, field in fields_of(snapshot.schema):
         if any(key.startswith(IDENTITY_PREFIX) for key in field.metadata):
             raise UnsupportedFeatureError(
-                f"column {'.'.join(path)} is an identity column, expected none: {snapshot.location}",
+                f"column {'.'.join(path)} is an identity column, which delvec cannot write: "
+                f"{snapshot.location}",
                 feature=IDENTITY_COLUMNS,
             )
 

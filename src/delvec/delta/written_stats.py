@@ -76,7 +76,7 @@ class _Footer:
         self._metadata = metadata
         paths = list(_leaf_paths(metadata.schema.to_arrow_schema()))
         if len(paths) != metadata.num_columns or len(set(paths)) != len(paths):
-            raise ValueError(f"its {metadata.num_columns} columns cannot be told apart")
+            raise ValueError(f"its {metadata.num_columns} columns have ambiguous names")
         self._positions = {path: position for position, path in enumerate(paths)}
         self._groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
         self._old_calendar = _OLD_CALENDAR in (metadata.metadata or {})

@@ -76,7 +76,7 @@ def parse_expression(text: str, settings: SqlSettings = SPARK_DEFAULTS) -> exp.E
     except Exception as error:  # the parser has no contract for text that is no SQL
         raise InvalidOperationError(f"the condition {text!r} cannot be parsed: {error}") from error
     if any(token.token_type == TokenType.SEMICOLON for token in tokens):
-        raise InvalidOperationError(f"the condition {text!r} holds a semicolon, expected one expression")
+        raise InvalidOperationError(f"the condition {text!r} contains a semicolon, expected one expression")
     if len(trees) != 1 or trees[0] is None or isinstance(trees[0], exp.Command):
         raise InvalidOperationError(f"the condition {text!r} cannot be parsed, expected one expression")
     tree: exp.Expr = trees[0]

@@ -65,7 +65,7 @@ def mapped_errors(action: str, location: str) -> Iterator[None]:
         yield
     except (BaseError, OSError, ValueError) as error:
         if isinstance(error, _ABSENT) and action not in _WRITING:
-            raise ObjectNotFoundError(f"cannot {action}: nothing is stored there", path=location) from error
+            raise ObjectNotFoundError(f"cannot {action}: not found", path=location) from error
         raise StorageError(f"cannot {action}: {_reason(error)}", path=location) from error
 
 

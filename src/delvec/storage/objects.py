@@ -33,7 +33,7 @@ class ObjectBackend:
     def check_process(self) -> None:
         """Refuses in a process forked after obstore's threads had started: it would wait for ever."""
         if _USED_IN.setdefault("process", os.getpid()) != os.getpid():
-            raise OSError("the process was forked after an object store was used: start it by spawn instead")
+            raise OSError("this process was forked after object storage was used: use the spawn start method")
 
     def read(self, key: str) -> bytes:
         return bytes(obstore.get(self._store, key).bytes())

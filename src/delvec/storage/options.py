@@ -106,7 +106,7 @@ def open_store(location: str, options: Mapping[str, str]) -> ObjectStore:
         return AzureStore(bucket, config=config)  # type: ignore[arg-type]
     except (BaseError, ValueError) as error:
         reason = str(error).split("\n", 1)[0]
-        raise InvalidOperationError(f"the options of {location} make no store: {reason}") from error
+        raise InvalidOperationError(f"invalid storage options for {location}: {reason}") from error
 
 
 def store_config(
@@ -163,7 +163,7 @@ def _check_is_known(given: str, name: str) -> None:
     ]
     nearest = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-    raise InvalidOperationError(f"storage option {given!r} is not known{hint}")
+    raise InvalidOperationError(f"unknown storage option {given!r}{hint}")
 
 
 def _first(environment: Mapping[str, str], *names: str) -> str | None:

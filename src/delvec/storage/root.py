@@ -72,7 +72,7 @@ class Storage:
         for offset, length in ranges:
             if offset < 0 or length < 0:
                 where = place._location(key)
-                raise StorageError(f"range of {length} bytes at {offset} is no range", path=where)
+                raise StorageError(f"invalid range of {length} bytes at {offset}", path=where)
         spans = _united(ranges, place._backend.gap)
         data = place._read_spans(key, spans) if spans else []
         return _cut(ranges, spans, data)
@@ -242,7 +242,7 @@ def _path(entry: Entry) -> str:
 def _inside(path: str, root: str) -> str:
     segments = [segment for segment in path.split("/") if segment not in ("", ".")]
     if ".." in segments or not segments or "\0" in path:
-        raise StorageError(f"path {path!r} does not stay below the root, expected a relative path", path=root)
+        raise StorageError(f"path {path!r} is outside the root, expected a relative path", path=root)
     return "/".join(segments)
 
 
