@@ -92,22 +92,22 @@ def test_append_from_the_table_itself(table):
 def test_append_refuses_what_does_not_fit(spark, table):
     for ddl, row, told in [
         (DDL + ", extra int", (1, "a", 1, 1), "unknown column 'extra' in the new rows, expected id, name, p"),
-        ("id string", ("1",), "column id is given string, expected bigint"),
-        ("id boolean", (True,), "column id is given boolean"),
+        ("id string", ("1",), "value for column id is of type string, expected bigint"),
+        ("id boolean", (True,), "value for column id is of type boolean"),
         ("id array<int>", ([1],), "column id is given array<int>"),
         ("p bigint", (1 << 40,), "column p of type int: 1099511627776"),
     ]:
         with refused(table, InvalidOperationError, told):
             table.append(frame_of(spark, ddl, [row]))
-    with refused(table, InvalidOperationError, "column 'ID' is in the new rows twice"):
+    with refused(table, InvalidOperationError, "column 'ID' appears twice in the new rows"):
         table.append(spark.sql("SELECT 1 AS id, 2 AS ID"))
 
 
 def test_append_refuses_null_where_the_table_does(spark, tmp_path):
     table = table_of(spark, tmp_path / "t", "id int NOT NULL, name string NOT NULL", [(1, "a")])
-    with refused(table, InvalidOperationError, "NOT NULL column id is given null"):
+    with refused(table, InvalidOperationError, "null in NOT NULL column id"):
         table.append(frame_of(spark, "id int, name string", [(2, "b"), (None, "c")]))
-    with refused(table, InvalidOperationError, "NOT NULL column name is given null"):
+    with refused(table, InvalidOperationError, "null in NOT NULL column name"):
         table.append(frame_of(spark, "id int", [(2,)]))
 
 
@@ -250,7 +250,7 @@ def test_overwrite_refuses_what_it_does_not_know(spark, table):
     rows = frame_of(spark, DDL, [])
     with refused(table, InvalidOperationError, "expected static or dynamic"):
         table.overwrite(rows, partitions="all")
-    with refused(table, InvalidOperationError, "expected one of them"):
+    with refused(table, InvalidOperationError, "where and partitions='dynamic' exclude each other"):
         table.overwrite(rows, where="p = 1", partitions="dynamic")
     with refused(table, InvalidOperationError, "nope"):
         table.overwrite(rows, where="nope = 1")

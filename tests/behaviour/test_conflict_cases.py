@@ -170,7 +170,7 @@ def test_losing_without_end_is_an_error_and_leaves_nothing(
     table = losing(spark, place, *winner)
     before = data_files(place)
     with pytest.raises(
-        CommitConflictError, match=r"UPDATE at version 2 lost to version 3 .*; it ran 3 times"
+        CommitConflictError, match=r"UPDATE at version 2 conflicts with version 3 .*; gave up after 3 runs"
     ):
         table.update({"v": "-1"}, "id = 2")
     assert [row for row in rows_of(table) if row[0] == 2] == [(2, 23)]

@@ -231,7 +231,7 @@ def told_states(case, outcome, what):
     assert "bug" not in outcome, f"{what}: an error that is not ours: {outcome['bug']}"
     if "version" in outcome:
         return [case.after]
-    if "not known" in outcome["message"]:
+    if "cannot tell whether" in outcome["message"]:
         return [case.before, case.after]
     return [case.before]
 

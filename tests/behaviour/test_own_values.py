@@ -53,7 +53,7 @@ def test_values_given_are_taken_or_refused(spark, table):
     table.append(frame_of(spark, ddl, [(3, LATE, 6, None, 7)]))
     rows = [(1, NOON, DAY, 2, "NONE", 3), (2, None, None, 4, "NONE", 3), (3, LATE, LATE_DAY, 6, None, 7)]
     holds(table, rows)
-    reason = r"generated column double id is given a value that is not its expression id \* 2"
+    reason = r"value of generated column double id differs from its expression id \* 2"
     for wrong in (7, None):
         with refused(table, InvalidOperationError, reason):
             table.append(frame_of(spark, ddl, [(3, LATE, wrong, None, 7)]))
@@ -150,7 +150,7 @@ def test_expressions_that_cannot_be_computed_are_named(spark, tmp_path):
         table.append(spark.range(1))
     fields = (column("id", "long"), column("d", "date", metadata={DEFAULT: "5"}))
     table = made(spark, tmp_path / "d", *fields)
-    with refused(table, InvalidOperationError, "column d is given int, expected date"):
+    with refused(table, InvalidOperationError, "value for column d is of type int, expected date"):
         table.append(spark.range(1))
     nested = {"type": "struct", "fields": [column("x", "long", metadata={DEFAULT: "5"})]}
     table = made(spark, tmp_path / "n", column("id", "long"), column("s", nested))

@@ -224,10 +224,10 @@ def test_rows_found_are_told(copied):
     [
         ({"nothing": "1"}, None, "unknown column 'nothing' in set"),
         ({"v": "nothing + 1"}, None, "set of v:"),
-        ({"v": "'text'"}, None, "column v is given string, expected bigint"),
+        ({"v": "'text'"}, None, "value for column v is of type string, expected bigint"),
         ({}, None, "set is empty"),
-        ({"v": "1"}, "nothing = 1", "condition 'nothing = 1' is not usable"),
-        ({"v": "1"}, "rand() > 0", "is not usable"),
+        ({"v": "1"}, "nothing = 1", "condition 'nothing = 1' is invalid"),
+        ({"v": "1"}, "rand() > 0", "is invalid"),
     ],
 )
 def test_what_the_verb_refuses_is_refused(spark, copied, assignments, where, message):

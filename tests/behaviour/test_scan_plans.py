@@ -199,9 +199,9 @@ def test_a_spark_that_tells_no_positions_is_refused(spark, lakes, monkeypatch):
     monkeypatch.setattr(scan, "ROW_INDEX", "_tmp_metadata_of_another_name")
     frame = opened(spark, lakes["folders"]).to_df()
     place = re.escape(str(lakes["folders"].root))
-    with pytest.raises(Exception, match=rf"does not tell the positions of rows in {place}: \S+\.parquet"):
+    with pytest.raises(Exception, match=rf"does not provide the positions of rows in {place}: \S+\.parquet"):
         frame.collect()
-    with pytest.raises(Exception, match=rf"does not tell the positions of rows in {place}: \S+\.parquet"):
+    with pytest.raises(Exception, match=rf"does not provide the positions of rows in {place}: \S+\.parquet"):
         opened(spark, lakes["folders"]).to_df(where="p = 3").collect()
 
 

@@ -111,11 +111,11 @@ def test_two_tables_of_one_name(spark, run, table, tmp_path):
 
 
 def test_a_name_is_taken(run, table, tmp_path):
-    with pytest.raises(InvalidOperationError, match="bad_t is the name of a table already"):
+    with pytest.raises(InvalidOperationError, match="bad_t is already the name of a table"):
         run(f"CREATE TABLE bad_t (a INT) USING delvec LOCATION '{tmp_path / 'x'}'")
     with pytest.raises(InvalidOperationError, match="already exists"):
         run(f"CREATE TABLE delvec.`{table.location}` (a INT)")
-    with pytest.raises(InvalidOperationError, match="bad_new has no place, expected LOCATION"):
+    with pytest.raises(InvalidOperationError, match="bad_new has no location, expected LOCATION"):
         run("CREATE TABLE bad_new (a INT) USING delta")
 
 
@@ -205,39 +205,42 @@ def test_parameters_that_do_not_fit(run, table, text, args, problem):
         ("DELETE FROM bad_t t WHERE (SELECT max(r.id) FROM range(3) r WHERE r.id = t.id)",
          InvalidOperationError, "(?i)boolean"),
         ("UPDATE bad_t SET nothing = 1", InvalidOperationError, "unknown column"),
-        ("UPDATE bad_t SET id = 1, ID = 2", InvalidOperationError, "column ID is given twice"),
-        ("UPDATE bad_t SET id = 1, bad_t.id = 2", InvalidOperationError, "column bad_t.id is given twice"),
-        ("UPDATE bad_t SET id = 'x'", InvalidOperationError, "column id is given string, expected bigint"),
+        ("UPDATE bad_t SET id = 1, ID = 2", InvalidOperationError, "column ID appears twice"),
+        ("UPDATE bad_t SET id = 1, bad_t.id = 2", InvalidOperationError, "column bad_t.id appears twice"),
+        ("UPDATE bad_t SET id = 'x'",
+         InvalidOperationError, "value for column id is of type string, expected bigint"),
         ("MERGE INTO bad_t t USING (SELECT 1L AS id) T ON true WHEN MATCHED THEN DELETE",
          InvalidOperationError, "source_alias and target_alias are both"),
         ("MERGE INTO bad_t t USING (SELECT 1L AS id) s ON id = 1 WHEN MATCHED THEN DELETE",
          InvalidOperationError, "(?i)ambiguous"),
         ("INSERT INTO bad_t SELECT 1, 'a'", InvalidOperationError, "the query has 2 columns .*expected 5"),
         ("INSERT INTO bad_t (id, nothing) VALUES (1, 2)", InvalidOperationError, "unknown column nothing"),
-        ("INSERT INTO bad_t (id, id) VALUES (1, 2)", InvalidOperationError, "id is given twice"),
+        ("INSERT INTO bad_t (id, id) VALUES (1, 2)", InvalidOperationError, "id appears twice"),
         ("INSERT INTO bad_t BY NAME SELECT 1 AS other", InvalidOperationError, "unknown column 'other'"),
-        ("INSERT INTO bad_t PARTITION (id = 1) SELECT 1", InvalidOperationError, "id is no partition column"),
+        ("INSERT INTO bad_t PARTITION (id = 1) SELECT 1",
+         InvalidOperationError, "id is not a partition column"),
         ("INSERT INTO bad_t PARTITION (p = 'x') SELECT 1",
          InvalidOperationError, "partition column p is 'x'"),
         ("INSERT OVERWRITE bad_t PARTITION (p = 1, p = 2) SELECT 1",
-         InvalidOperationError, "p is given twice"),
+         InvalidOperationError, "p appears twice"),
         ("INSERT INTO bad_t REPLACE WHERE p = 1 VALUES (9, 'x', 2, 0, NULL)",
          InvalidOperationError, "a new row is outside of the condition"),
         ("SELECT * FROM bad_t VERSION AS OF 99", InvalidOperationError, "version 99 does not exist"),
         ("SELECT * FROM bad_t TIMESTAMP AS OF 'never'",
-         InvalidOperationError, "timestamp 'never' is not usable"),
+         InvalidOperationError, "timestamp 'never' is invalid"),
         ("SELECT * FROM bad_t TIMESTAMP AS OF NULL", InvalidOperationError, "is null, expected a time"),
         ("ALTER TABLE bad_t UNSET TBLPROPERTIES ('nothing')",
          InvalidOperationError, "has no property nothing"),
         ("ALTER TABLE bad_t SET TBLPROPERTIES ('a' = 'b', a = 'c')",
-         InvalidOperationError, "a is given twice"),
+         InvalidOperationError, "a appears twice"),
         ("ALTER TABLE bad_t ADD COLUMNS (id INT)",
-         InvalidOperationError, "column id is in the table already"),
+         InvalidOperationError, "column id already exists in the table"),
         ("ALTER TABLE bad_t ADD COLUMNS (a INT NOT NULL)", InvalidOperationError, "NOT NULL"),
         ("ALTER TABLE bad_t ADD COLUMNS (a NONSENSE)", InvalidOperationError, "new column a is NONSENSE"),
-        ("ALTER TABLE bad_t ADD COLUMNS (nothing.a INT)", InvalidOperationError, "inside of nothing"),
+        ("ALTER TABLE bad_t ADD COLUMNS (nothing.a INT)",
+         InvalidOperationError, "inside nothing, which is not a column of the table"),
         ("ALTER TABLE bad_t ADD COLUMNS (id.a INT)",
-         InvalidOperationError, "inside of bigint, expected a struct"),
+         InvalidOperationError, "inside bigint, expected a struct"),
         ("ALTER TABLE bad_t DROP COLUMN name",
          UnsupportedFeatureError, "delvec has no ALTER TABLE … DROP COLUMN"),
     ],

@@ -209,7 +209,7 @@ def test_a_path_is_not_dropped(run, table):
     ("text", "problem"),
     [
         ("DESCRIBE kept_t nothing", "kept_t has no column nothing, expected one of id, a name, p, s"),
-        ("CREATE TEMP VIEW kept_t AS SELECT * FROM kept_t", "kept_t is the name of a table already"),
+        ("CREATE TEMP VIEW kept_t AS SELECT * FROM kept_t", "kept_t is already the name of a table"),
         ("CREATE TEMP VIEW a.b AS SELECT * FROM kept_t", "expected a name without a dot"),
         ("CREATE TEMP VIEW v (a, b) AS SELECT * FROM kept_t", "names 2 columns, expected as many"),
         ("CREATE TEMP VIEW v AS SELECT nothing FROM kept_t", "(?i)nothing"),

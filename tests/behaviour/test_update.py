@@ -146,19 +146,19 @@ def test_a_value_that_does_not_fit_is_refused_whatever_the_session_says(wide, co
         ({"a": "max(b)"}, "(?i)max|aggregate"),
         ({"a": "sum(b) OVER ()"}, "(?i)window"),
         ({"a": "explode(array(1, 2))"}, "(?i)explode|generator"),
-        ({"a": "1", "b": "nope"}, "set of b: 'nope' is not usable"),
-        ({"a": "CAST(rand() AS int)", "b": "max(id)"}, r"set of b: 'max\(id\)' is not usable"),
-        ({"a": "'text'"}, "column a is given string, expected int"),
-        ({"a": "s"}, "column a is given struct"),
-        ({"s": "1"}, "column s is given int"),
-        ({"at": "5"}, "column at is given int, expected timestamp"),
-        ({"a": "1", "A": "2"}, "column A twice"),
+        ({"a": "1", "b": "nope"}, "set of b: 'nope' is invalid"),
+        ({"a": "CAST(rand() AS int)", "b": "max(id)"}, r"set of b: 'max\(id\)' is invalid"),
+        ({"a": "'text'"}, "value for column a is of type string, expected int"),
+        ({"a": "s"}, "value for column a is of type struct"),
+        ({"s": "1"}, "value for column s is of type int"),
+        ({"at": "5"}, "value for column at is of type int, expected timestamp"),
+        ({"a": "1", "A": "2"}, "set sets column A twice"),
         ({"a": "1", "`a`": "2"}, "twice"),
         ({"s": "NULL", "s.x": "1"}, "s.x twice"),
         ({"s.x": "1", "s": "NULL"}, "column s twice"),
         ({}, "set is empty"),
         ({"a": "1 +"}, r"1 \+"),
-        ({"a": 1}, "1, expected Spark SQL text or a Column"),
+        ({"a": 1}, "1, expected a Spark SQL string or a Column"),
     ],
 )
 def test_assignments_that_are_refused(wide, given, told):
@@ -173,18 +173,18 @@ def test_values_may_be_random(wide):
 
 @pytest.mark.parametrize("where", ["nope = 1", "max(a) = 1", "rand() > 0.5", "a", "count(*) OVER () = 1"])
 def test_conditions_that_are_refused(wide, where):
-    with refused(wide, InvalidOperationError, "condition .* is not usable"):
+    with refused(wide, InvalidOperationError, "condition .* is invalid"):
         wide.update({"a": "1"}, where)
 
 
 def test_not_null_columns_refuse_null(spark, wide, tmp_path):
-    with refused(wide, InvalidOperationError, "NOT NULL column id is given null"):
+    with refused(wide, InvalidOperationError, "null in NOT NULL column id"):
         wide.update({"id": "b"})
     wide.update({"id": "b"}, "b IS NOT NULL")
     nested = table_of(
         spark, tmp_path / "n", "id int, s struct<x int NOT NULL, y int>", [(1, {"x": 1, "y": 2})]
     )
-    with refused(nested, InvalidOperationError, "NOT NULL column s.x is given null"):
+    with refused(nested, InvalidOperationError, "null in NOT NULL column s.x"):
         nested.update({"s.x": "NULL"})
     nested.update({"s": "NULL"})
     assert rows_of(nested) == [(1, None)]

@@ -64,4 +64,7 @@ def test_the_same_rows(answers, name):
 
 def test_errors_are_ours(answers):
     assert "InvalidOperationError: unknown column 'nothing'" in answers["unknown column"]["error"]
-    assert "InvalidOperationError: column id is given string, expected bigint" in answers["null"]["error"]
+    assert (
+        "InvalidOperationError: value for column id is of type string, expected bigint"
+        in answers["null"]["error"]
+    )

@@ -172,7 +172,7 @@ def test_columns_with_a_name_of_spark_are_refused(spark, tmp_path, name):
 
 def test_the_partition_value_that_means_null_is_refused(spark, tmp_path):
     table = table_of(spark, tmp_path / "t", "id int, p string", [(1, "a"), (2, None)], partition_by=["p"])
-    reason = "partition column p is given '__HIVE_DEFAULT_PARTITION__', expected another text"
+    reason = "partition column p has the value '__HIVE_DEFAULT_PARTITION__', which means null"
     with refused(table, InvalidOperationError, reason):
         table.append(frame_of(spark, "id int, p string", [(3, "b"), (4, "__HIVE_DEFAULT_PARTITION__")]))
     with refused(table, InvalidOperationError, reason):

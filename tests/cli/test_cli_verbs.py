@@ -257,9 +257,12 @@ def test_a_wrong_path_is_told_before_spark_starts(delvec, tmp_path, no_spark, ar
     [
         (["delete", "--where", "prize > 3"], "prize"),
         (["delete", "--where", "id > 3 +"], "syntax error in the condition"),
-        (["delete", "--where", "array(id) >"], "condition 'array(id) >' is not usable"),
+        (["delete", "--where", "array(id) >"], "condition 'array(id) >' is invalid"),
         (["update", "--set", "prize = 3", "--all"], "unknown column `prize` in --set"),
-        (["update", "--set", "amount = 'much'", "--all"], "column amount is given string, expected double"),
+        (
+            ["update", "--set", "amount = 'much'", "--all"],
+            "value for column amount is of type string, expected double",
+        ),
     ],
 )
 def test_bad_conditions(delvec, orders, in_spark, arguments, message):
@@ -314,7 +317,7 @@ def test_another_writer_came_first(delvec, orders, in_spark, monkeypatch):
     from delvec.table import Table
 
     def lost(*_arguments, **_options):
-        raise CommitConflictError("DELETE at version 2 lost to version 3 (WRITE)")
+        raise CommitConflictError("DELETE at version 2 conflicts with version 3 (WRITE)")
 
     monkeypatch.setattr(Table, "delete", lost)
     assert delvec("delete", orders, "--all", "--yes").code == 8

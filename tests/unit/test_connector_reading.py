@@ -89,7 +89,7 @@ def test_a_list_that_is_none_is_refused(text):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "no location is given"),
+        ({}, "no location, expected load"),
         (
             {"path": "/t", "version": "1", "timestamp": "2020-01-01"},
             "both version 1 and timestamp 2020-01-01",
@@ -445,7 +445,9 @@ def not_null_table(path, values):
 )
 def test_a_null_where_the_table_has_none_is_refused(values, name, tmp_path):
     not_null_table(tmp_path, values)
-    with pytest.raises(FormatError, match=f"column {name} holds a null, expected none.*f.parquet"):
+    with pytest.raises(
+        FormatError, match=f"column {name} contains a null, but the column is NOT NULL.*f.parquet"
+    ):
         read(tmp_path)
 
 

@@ -304,7 +304,7 @@ def test_suspended_row_tracking_gives_no_ids() -> None:
     ("schema", "partition_by", "message"),
     [
         (Struct(()), (), "no column"),
-        (Struct((Field("a", LONG), Field("A", LONG))), (), "'A' is there twice"),
+        (Struct((Field("a", LONG), Field("A", LONG))), (), "'A' appears twice"),
         (Struct((Field("a b", LONG),)), (), "contains one of the characters"),
         (Struct((Field("s", Struct((Field("x=y", LONG),))),)), (), r"column 's\.x=y'"),
         (Struct((Field("a", Array(Struct((Field("b", LONG), Field("B", LONG))))),)), (), r"a\.element\.B"),
@@ -463,7 +463,7 @@ def test_an_id_of_another_column_is_refused() -> None:
             InvalidOperationError,
             "id cannot become NOT NULL",
         ),
-        ((Field("id", INT), Field("n", SHORT), Field("N", SHORT)), InvalidOperationError, "there twice"),
+        ((Field("id", INT), Field("n", SHORT), Field("N", SHORT)), InvalidOperationError, "appears twice"),
     ],
 )
 def test_changes_of_columns_that_are_refused(
@@ -544,7 +544,9 @@ def test_identity_columns_get_no_new_rows() -> None:
     snapshot = old_table(
         column("id", "long", metadata={"delta.identity.start": 1}), reader=1, writer=6
     ).snapshot()
-    with pytest.raises(UnsupportedFeatureError, match="column id is an identity column, which delvec cannot write"):
+    with pytest.raises(
+        UnsupportedFeatureError, match="column id is an identity column, which delvec cannot write"
+    ):
         snapshot.rules()
     assert snapshot.rules(new_rows=False).vectors is False
 

@@ -75,10 +75,10 @@ def test_a_text_is_one_literal_whatever_is_in_it(value):
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        (1 << 63, "expected a number of 64 bits"),
+        (1 << 63, "expected a 64-bit number"),
         (Decimal("NaN"), "expected a number"),
-        ("\ud800", "expected text that UTF-8 has"),
-        (object(), "is object, expected a value of SQL"),
+        ("\ud800", "expected a string that can be encoded as UTF-8"),
+        (object(), "is object, expected a SQL value"),
         (dt.datetime(999, 1, 1, tzinfo=dt.UTC), "expected a later time"),
     ],
 )
@@ -101,7 +101,7 @@ def test_markers_become_literals_and_nothing_else_changes():
     [
         ("a = :x", None, "column 5: :x has no value in args, which has none"),
         ("a = :x", {"y": 1}, ":x has no value in args, which has y"),
-        ("a = 1", {"y": 1}, "args has y, expected only what the statement names"),
+        ("a = 1", {"y": 1}, "args has y, which the statement does not use"),
         ("a = ?", {"y": 1}, "? has no value, expected :name"),
         ("a = ? AND b = ?", [1], "column 15: ? has no value in args, which has 1"),
         ("a = ?", [1, 2], "args has 2 values, expected 1"),

@@ -226,9 +226,9 @@ def test_other_statements(statement):
     ("statement", "problem"),
     [
         ("DELETE FROM t WHERE", "line 1, column 20: found nothing more, expected a condition"),
-        ("DELETE FROM t WHERE a = 1)", "line 1, column 26: ) closes nothing"),
+        ("DELETE FROM t WHERE a = 1)", "line 1, column 26: ) has no opening bracket"),
         ("DELETE FROM t WHERE (a = 1", "line 1, column 21: ( is not closed"),
-        ("DELETE FROM t WHERE a[1)", "column 24: ) closes nothing"),
+        ("DELETE FROM t WHERE a[1)", "column 24: ) has no opening bracket"),
         ("DELETE FROM\n t x y", "line 2, column 6: found 'y', expected the end"),
         ("UPDATE t SET a 5", "column 16: found '5', expected ="),
         ("UPDATE t WHERE a", "column 10: found 'WHERE', expected SET"),

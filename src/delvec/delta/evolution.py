@@ -71,7 +71,7 @@ def _verify_names_in(data_type: DataType, path: tuple[str, ...], *, mapped: bool
                 where = ".".join((*path, field.name))
                 if field.name.lower() in seen:
                     raise InvalidOperationError(
-                        f"column {where!r} is there twice (as {seen[field.name.lower()]!r}), "
+                        f"column {where!r} appears twice (as {seen[field.name.lower()]!r}), "
                         "names must differ in more than case"
                     )
                 seen[field.name.lower()] = field.name

@@ -21,7 +21,7 @@ def add_columns(target: Target, columns: Schema) -> OperationResult:
     A column that is there is refused, as is one that is NOT NULL: older rows have no value for it.
     """
     if not columns.fields:
-        raise InvalidOperationError("no columns are given, expected at least one")
+        raise InvalidOperationError("no columns to add, expected at least one")
     wanted = _extended(target.schema, columns, ())
     after = target.after(MetadataChange(schema=wanted))
     change = MetadataChange(schema=after.rules.schema)
@@ -51,9 +51,7 @@ def _inside(held: DataType, new: DataType, path: tuple[str, ...]) -> DataType:
             return replace(held, element=_inside(held.element, new.element, (*path, "element")))
         case Map(), Map():
             return replace(held, value=_inside(held.value, new.value, (*path, "value")))
-    raise InvalidOperationError(
-        f"column {'.'.join(path)} is in the table already, as {held}, expected a new name"
-    )
+    raise InvalidOperationError(f"column {'.'.join(path)} already exists in the table as {held}")
 
 
 def _told(field: Field) -> dict[str, object]:

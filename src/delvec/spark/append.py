@@ -60,7 +60,7 @@ def create(target: Target, frame: DataFrame | None) -> OperationResult:
 def set_properties(target: Target, properties: Mapping[str, str | None]) -> OperationResult:
     """Set properties of the table, and unset those whose value is None."""
     if not properties:
-        raise InvalidOperationError("no properties are given, expected at least one")
+        raise InvalidOperationError("no properties to set, expected at least one")
     change = MetadataChange(properties=dict(properties))
     _verify_constraints(target, target.snapshot.rules(change, new_rows=False))
     unset = all(value is None for value in properties.values())
@@ -103,7 +103,7 @@ def verify_mode(where: str | Column | None, partitions: str) -> None:
     if partitions not in (STATIC, DYNAMIC):
         raise InvalidOperationError(f"partitions is {partitions!r}, expected {STATIC} or {DYNAMIC}")
     if where is not None and partitions == DYNAMIC:
-        raise InvalidOperationError(f"where is given with partitions={DYNAMIC!r}, expected one of them")
+        raise InvalidOperationError(f"where and partitions={DYNAMIC!r} exclude each other")
 
 
 def rows_within(target: Target, frame: DataFrame, where: str | Column) -> DataFrame:

@@ -49,7 +49,7 @@ def _struct(value: Column, held: T.StructType, wanted: T.StructType, name: str) 
     for field in wanted:
         place, found = f"{name}.{field.name}", known.get(field.name.lower())
         if found is None and not field.nullable:
-            raise InvalidOperationError(f"field {place} is missing, expected a value: it is NOT NULL")
+            raise InvalidOperationError(f"field {place} is missing, but it is NOT NULL")
         inner = (
             F.lit(None).cast(field.dataType)
             if found is None
@@ -76,7 +76,7 @@ def _verify_assignable(held: T.DataType, wanted: T.DataType, name: str) -> None:
     to_string = isinstance(wanted, T.StringType) and not isinstance(held, T.BinaryType)
     if not (plain and (both_numbers or both_dates or to_string)):
         raise InvalidOperationError(
-            f"column {name} is given {held.simpleString()}, expected {wanted.simpleString()}"
+            f"value for column {name} is of type {held.simpleString()}, expected {wanted.simpleString()}"
         )
 
 

@@ -58,7 +58,7 @@ def assigned_paths(
     for name in given:
         path = _path(name, schema, what, case_sensitive=case_sensitive)
         if any(other[: len(path)] == path[: len(other)] for other in found):
-            raise InvalidOperationError(f"{what} gives column {name} twice, expected once")
+            raise InvalidOperationError(f"{what} sets column {name} twice")
         found.append(path)
     return found
 

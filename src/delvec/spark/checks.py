@@ -37,10 +37,10 @@ def violation(message: str) -> str:
 
 def _conditions(rules: WriteRules) -> Iterator[tuple[Column, str]]:
     for present, name in _not_null(rules.schema, ()):
-        yield present, f"NOT NULL column {name} is given null"
+        yield present, f"null in NOT NULL column {name}"
     for name, text in rules.generated.items():
         kept = F.col(quoted(name)).eqNullSafe(F.expr(text))
-        yield kept, f"generated column {name} is given a value that is not its expression {text}"
+        yield kept, f"value of generated column {name} differs from its expression {text}"
     for constraint in rules.constraints:
         yield _holds(constraint), f"constraint {constraint.name} ({constraint.condition}) is violated"
 

@@ -117,7 +117,7 @@ def commit(target: Target, delta: RowDelta, statement: Statement) -> OperationRe
     if isinstance(found, Again):
         _discard(target, delta)
         lost = CommitConflictError(
-            f"{delta.operation} at version {target.snapshot.version} lost to version {found.version} "
+            f"{delta.operation} at version {target.snapshot.version} conflicts with version {found.version} "
             f"({found.operation}): {found.reason}: {target.table.location}"
         )
         raise RunAgainError(lost, safe=statement.repeatable)
@@ -140,7 +140,7 @@ def run(
             lost = error.lost
             _LOGGER.info("run %d: %s", number, lost)
         pause(random.uniform(0, min(_LONGEST_PAUSE, 0.05 * 2**number)))
-    raise CommitConflictError(f"{lost}; it ran {RUNS} times") from None
+    raise CommitConflictError(f"{lost}; gave up after {RUNS} runs") from None
 
 
 def reads(frame: DataFrame, place: str) -> bool:

@@ -31,7 +31,7 @@ def expression(given: str | Column) -> Column:
         return F.expr(given)
     if isinstance(given, Column):
         return given
-    raise InvalidOperationError(f"expression is {given!r}, expected Spark SQL text or a Column")
+    raise InvalidOperationError(f"expression is {given!r}, expected a Spark SQL string or a Column")
 
 
 def verify_condition(frame: DataFrame, given: str | Column, what: str) -> None:
@@ -41,7 +41,7 @@ def verify_condition(frame: DataFrame, given: str | Column, what: str) -> None:
     except PySparkException as error:  # text that does not parse
         problem = error
     if problem is not None:
-        raise InvalidOperationError(f"{what} {_shown(given)} is not usable: {reason_of(problem)}")
+        raise InvalidOperationError(f"{what} {_shown(given)} is invalid: {reason_of(problem)}")
 
 
 def verify_expressions(frame: DataFrame, given: Mapping[str, str | Column]) -> None:
@@ -51,7 +51,7 @@ def verify_expressions(frame: DataFrame, given: Mapping[str, str | Column]) -> N
     for what, value in given.items():
         problem = _no_value(frame, [value])
         if problem is not None and not any(name in str(problem) for name in _NOT_DETERMINISTIC):
-            raise InvalidOperationError(f"{what} {_shown(value)} is not usable: {reason_of(problem)}")
+            raise InvalidOperationError(f"{what} {_shown(value)} is invalid: {reason_of(problem)}")
 
 
 def _no_value(frame: DataFrame, given: Sequence[str | Column]) -> PySparkException | None:

@@ -109,7 +109,7 @@ def has_not_null(data_type: DataType, *, nullable: bool) -> bool:
 def verify_not_null(values: pa.Array, data_type: DataType, name: str, *, nullable: bool) -> None:
     """Refuses a null where the table says there is none: Spark would read it as some value."""
     if values.null_count and not nullable:
-        raise FormatError(f"column {name} holds a null, expected none: the table says NOT NULL")
+        raise FormatError(f"column {name} contains a null, but the column is NOT NULL")
     match data_type:
         case Struct(fields):
             inside = values.drop_null() if values.null_count else values
@@ -138,7 +138,7 @@ def _child(held: pa.StructArray, field: Field, *, by_id: bool) -> pa.Array:
 
 def _variant(held: pa.StructArray) -> pa.Array:
     if held.type.get_field_index(_SHREDDED) >= 0:
-        message = "a variant is shredded, expected one of metadata and value alone"
+        message = "a variant is shredded, expected only metadata and value"
         raise UnsupportedFeatureError(message, feature="variantShredding")
     parts = [held.field(field.name).cast(pa.binary()) for field in _VARIANT_TYPE]
     return pa.StructArray.from_arrays(parts, fields=list(_VARIANT_TYPE), mask=held.is_null())

@@ -88,5 +88,5 @@ def _verify_unique(rows: T.StructType) -> None:
     seen: set[str] = set()
     for name in rows.names:
         if name.lower() in seen:
-            raise InvalidOperationError(f"column {name!r} is in the new rows twice, expected once")
+            raise InvalidOperationError(f"column {name!r} appears twice in the new rows")
         seen.add(name.lower())

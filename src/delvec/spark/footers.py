@@ -31,7 +31,7 @@ def _named(storage: Storage, place: str, schema: Schema) -> Schema:
         except (pa.ArrowException, OSError, ValueError) as error:
             raise FormatError(f"data file is not readable as Parquet: {error}", path=place) from None
     if not any(parquet_field_id(field) is not None for field in held):
-        raise FormatError("data file has no field ids, expected them (columns are mapped by id)", path=place)
+        raise FormatError("data file has no field ids, but the columns are mapped by id", path=place)
     return _struct(schema, held)
 
 

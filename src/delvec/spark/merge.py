@@ -483,7 +483,8 @@ def _all_values(target: Target, asked: Merge, clause: Clause) -> dict[str, str |
             values[quoted(field.name)] = F.col(f"{quoted(asked.source_alias)}.{quoted(name)}")
         elif not (asked.merge_schema or _has_own_value(target.rules, field, clause)):
             raise InvalidOperationError(
-                f"column {field.name!r} is not in the source, expected all of the table's in {str(clause)!r}"
+                f"column {field.name!r} is not in the source, but {str(clause)!r} needs all columns "
+                "of the table"
             )
     return values
 
@@ -497,7 +498,7 @@ def _verify(target: Target, asked: Merge) -> None:
     """Refuse conditions that Spark cannot judge, before anything runs."""
     if asked.source_alias.lower() == asked.target_alias.lower():
         raise InvalidOperationError(
-            f"source_alias and target_alias are both {asked.source_alias!r}, expected two names"
+            f"source_alias and target_alias are both {asked.source_alias!r}, expected two different names"
         )
     mine = target.empty().alias(asked.target_alias)
     theirs = asked.source.alias(asked.source_alias)

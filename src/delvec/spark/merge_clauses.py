@@ -36,8 +36,8 @@ def verify_clauses(clauses: Sequence[Clause]) -> None:
         later = [other for other in clauses[number + 1 :] if other.kind == clause.kind]
         if clause.condition is None and later:
             raise InvalidOperationError(
-                f"clause {str(clause)!r} has no condition and hides {str(later[0])!r} after it, "
-                "expected a condition on all but the last clause of a kind"
+                f"clause {str(clause)!r} has no condition, so {str(later[0])!r} after it never applies, "
+                "expected a condition on every clause of a kind except the last"
             )
 
 

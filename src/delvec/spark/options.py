@@ -34,7 +34,7 @@ class ReadOptions:
         chosen = tuple(_find(schema, name) for name in self.columns)
         for name in chosen:
             if chosen.count(name) > 1:
-                raise InvalidOperationError(f"option columns names {quoted([name])} twice, expected it once")
+                raise InvalidOperationError(f"option columns names {quoted([name])} twice")
         return chosen
 
 
@@ -45,7 +45,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         raise InvalidOperationError(f"paths are {options['paths']}, expected the location of one table")
     path = options.pop("path", "")
     if not path:
-        raise InvalidOperationError("no location is given, expected load(<location of a table>)")
+        raise InvalidOperationError("no location, expected load(<location of a table>)")
     version, timestamp = options.pop("version", None), options.pop("timestamp", None)
     if version is not None and timestamp is not None:
         raise InvalidOperationError(
@@ -72,7 +72,7 @@ def split_names(text: str) -> tuple[str, ...]:
         found = _NAME.match(text, at)
         if found is None:
             raise InvalidOperationError(
-                f"option columns is {text!r}, expected names between commas, odd ones in backquotes"
+                f"option columns is {text!r}, expected names separated by commas, special ones in backquotes"
             )
         names.append(found["plain"] or found["quoted"].replace("``", "`"))
         at, more = found.end(), found["end"] == ","
@@ -84,7 +84,9 @@ def _find(schema: Schema, name: str) -> str:
     found = schema.find(name, case_sensitive=True) or schema.find(name)
     if not found:
         known = ", ".join(column.name for column in schema)
-        raise InvalidOperationError(f"unknown column {quoted([name])} in option columns: expected of {known}")
+        raise InvalidOperationError(
+            f"unknown column {quoted([name])} in option columns, expected some of {known}"
+        )
     if len(found) > 1:
         raise InvalidOperationError(
             f"column {quoted([name])} in option columns may be any of "

@@ -64,7 +64,7 @@ def _typed(frame: DataFrame, texts: Mapping[str, str], schema: Schema, what: str
             held = frame.select(value).schema[0].dataType
         except PySparkException as error:
             raise InvalidOperationError(
-                f"{what} {text!r} of column {name} is not usable: {reason_of(error)}"
+                f"{what} {text!r} of column {name} is invalid: {reason_of(error)}"
             ) from None
         found[name] = assigned(value, held, types[name], name)
     return found

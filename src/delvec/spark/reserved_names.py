@@ -16,6 +16,6 @@ def verify_new_names(schema: Schema, held: Schema = _NO_COLUMNS) -> None:
     for field in schema:
         if field.name.lower() in RESERVED and field.name.lower() not in known:
             raise InvalidOperationError(
-                f"column {field.name!r} has a name that Spark uses for a column of its own, expected another "
+                f"column {field.name!r} has a name that Spark reserves, expected a name other "
                 f"than {' and '.join(RESERVED)}"
             )

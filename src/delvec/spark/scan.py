@@ -228,7 +228,7 @@ class _Shown:
     @property
     def unknown(self) -> str:
         """What it comes to where its file is none of the plan's."""
-        return f"raise_error(concat('a scan met a file that is not in its plan: ', {self.told}))"
+        return f"raise_error(concat('a scan read a file that is not in its plan: ', {self.told}))"
 
     @property
     def lost(self) -> str:
@@ -237,7 +237,7 @@ class _Shown:
 
     @property
     def _no_position(self) -> str:
-        return f"raise_error(concat('this Spark does not tell the positions of rows in ', {self.told}))"
+        return f"raise_error(concat('this Spark does not provide the positions of rows in ', {self.told}))"
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ class Target:
     def verify_removable(self) -> None:
         if self.rules.append_only:
             raise InvalidOperationError(
-                f"table is append-only, expected no row to be removed: {self.table.location}"
+                f"table is append-only, its rows cannot be removed: {self.table.location}"
             )
 
     def plan(self, where: str | Column | None, *, among: pa.Array | None = None) -> ScanPlan:

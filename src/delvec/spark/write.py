@@ -200,7 +200,7 @@ def _text(field: Field) -> Column:
     text = column.cast("string")
     if not is_string(field.type):
         return text
-    message = f"partition column {field.name} is given {NULL!r}, expected another text: it means null there"
+    message = f"partition column {field.name} has the value {NULL!r}, which means null in a partition"
     return F.when(text == NULL, F.raise_error(F.lit(violation(message))).cast("string")).otherwise(text)
 
 
@@ -248,7 +248,7 @@ def _placed(
             # this name already, and to make sure of that would cost two requests more.
             storage.copy(source.path, target, overwrite=True)
         elif not storage.move(source.path, target, overwrite=False):
-            raise StorageError("a file of this name is there already, expected none", path=target)
+            raise StorageError("a file of this name already exists", path=target)
 
     in_parallel(place, zip(staged, targets, strict=True))
     now = int(dt.datetime.now(dt.UTC).timestamp() * 1000)

@@ -142,9 +142,7 @@ def _insert_clause(cursor: Cursor, condition: Span | None) -> MergeClause:
     while inner.takes_symbol(","):
         values.append(inner.until(comma=True, expected="a value"))
     if len(columns) != len(values):
-        raise syntax_error(
-            cursor.source, place.start, f"{len(columns)} columns get {len(values)} values, expected as many"
-        )
+        raise syntax_error(cursor.source, place.start, f"{len(columns)} columns but {len(values)} values")
     pairs = zip(columns, values, strict=True)
     return MergeClause(NOT_MATCHED, INSERT, condition, tuple(Assignment(c, v) for c, v in pairs))
 

@@ -175,7 +175,7 @@ def _put(values: dict[str, str], given: Assignment, target: Qualifier, table: Ta
     parts = given.column.parts[target.length(given.column.parts) :]
     key = ".".join(map(quoted, parts))
     if key.lower() in {known.lower() for known in values}:
-        raise InvalidOperationError(f"column {given.column} is given twice, expected once")
+        raise InvalidOperationError(f"column {given.column} appears twice")
     default = default_of(table, parts[0] if len(parts) == 1 else "", given.value)
     values[key] = text if default is None else default
 

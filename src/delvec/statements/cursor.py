@@ -198,6 +198,6 @@ def verify_brackets(source: str, tokens: Sequence[Token]) -> None:
         if token.text not in _OPENING:
             open_brackets.append(token)
         elif not open_brackets or open_brackets.pop().text != _OPENING[token.text]:
-            raise syntax_error(source, token.start, f"{token.text} closes nothing")
+            raise syntax_error(source, token.start, f"{token.text} has no opening bracket")
     if open_brackets:
         raise syntax_error(source, open_brackets[-1].start, f"{open_brackets[-1].text} is not closed")

@@ -30,9 +30,7 @@ def create(frames: Frames, asked: Create) -> None:
         frames.tables.is_ours(asked.table)
         return
     if known is not None:
-        raise InvalidOperationError(
-            f"{asked.table} is the name of a table already, expected none: {known.location}"
-        )
+        raise InvalidOperationError(f"{asked.table} is already the name of a table: {known.location}")
     place = _place(spark, asked)
     if not is_path(asked.table):
         frames.tables.verify_unknown_to_spark(asked.table, place)
@@ -84,18 +82,18 @@ def _created(frames: Frames, asked: Create, place: str) -> Table:
     if asked.query is not None:
         if asked.columns is not None or by_type:
             raise InvalidOperationError(
-                f"CREATE TABLE {asked.table} has columns and a query, expected one of them"
+                f"CREATE TABLE {asked.table} has both columns and a query, expected one of them"
             )
         rows = frames.of(asked.query)
         return Table.create(spark, place, rows, partition_by=_spelled(by, rows.schema), properties=given)
     if asked.columns is None:
-        raise InvalidOperationError(f"CREATE TABLE {asked.table} has no columns, expected some or a query")
+        raise InvalidOperationError(f"CREATE TABLE {asked.table} has no columns and no query")
     text = ", ".join([asked.columns.text, *by_type])
     try:
         with pointed_at(spark, asked.columns, around=COLUMNS):
             schema = parse_ddl(text)
     except PySparkException as error:
-        raise InvalidOperationError(f"columns ({text}) are not usable: {reason_of(error)}") from None
+        raise InvalidOperationError(f"columns ({text}) are invalid: {reason_of(error)}") from None
     return Table.create(spark, place, schema, partition_by=_spelled(by, schema), properties=given)
 
 
@@ -114,7 +112,7 @@ def _place(spark: SparkSession, asked: Create) -> str:
         return path
     if given is None:
         raise InvalidOperationError(
-            f"CREATE TABLE {asked.table} has no place, expected LOCATION '…' or delvec.`path`"
+            f"CREATE TABLE {asked.table} has no location, expected LOCATION '…' or delvec.`path`"
         )
     return given
 
@@ -146,14 +144,12 @@ def _add(fields: T.StructType, name: Name, leaf: T.StructField, held: T.DataType
         found = _child(inside, part)
         if found is None:
             raise InvalidOperationError(
-                f"new column {name} is inside of {part}, expected a column of the table"
+                f"new column {name} is inside {part}, which is not a column of the table"
             )
         kinds.append((part, inside))
         inside = found
     if not isinstance(inside, T.StructType):
-        raise InvalidOperationError(
-            f"new column {name} is inside of {inside.simpleString()}, expected a struct"
-        )
+        raise InvalidOperationError(f"new column {name} is inside {inside.simpleString()}, expected a struct")
     data_type: T.DataType = T.StructType([field])
     for part, kind in reversed(kinds):
         data_type = _around(data_type, part, kind)

@@ -114,7 +114,7 @@ def _with_clause(cursor: Cursor, found: Create) -> Create:
             return replaced(found, location=_text(cursor, "a location in quotes"))
         case "OPTIONS" | "CLUSTERED" | "CLUSTER" | "ROW" | "STORED" | "DEFAULT" | "SKEWED":
             raise UnsupportedFeatureError(
-                f"CREATE TABLE {found.table} with {cursor.here.word} is not possible, expected USING, "
+                f"CREATE TABLE {found.table} with {cursor.here.word} is not supported, expected USING, "
                 "PARTITIONED BY, TBLPROPERTIES, COMMENT or LOCATION",
                 feature=f"CREATE TABLE … {cursor.here.word}",
             )
@@ -135,7 +135,7 @@ def _partition_column(cursor: Cursor) -> tuple[str, Span | None]:
     name = cursor.identifier("a column")
     if cursor.here.is_symbol("("):
         raise UnsupportedFeatureError(
-            f"PARTITIONED BY {name}(…) is not possible, expected columns", feature="partition transforms"
+            f"delvec has no PARTITIONED BY {name}(…), expected columns", feature="partition transforms"
         )
     if cursor.is_done or cursor.here.is_symbol(","):
         return name, None
@@ -194,7 +194,7 @@ def _new_column(cursor: Cursor) -> NewColumn:
         last = after is None
         if (token.word == "FIRST" and last) or (token.word == "AFTER" and not last):
             raise UnsupportedFeatureError(
-                f"column {name} cannot be added {token.word}, expected it to come last",
+                f"column {name} cannot be added {token.word}: new columns come last",
                 feature=f"ADD COLUMNS … {token.word}",
             )
     return NewColumn(name, definition)

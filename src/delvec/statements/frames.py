@@ -162,7 +162,7 @@ class Frames:
             with pointed_at(self.spark, asked):
                 micros = self.spark.sql(query).collect()[0][0]
         except PySparkException as error:
-            raise InvalidOperationError(f"timestamp {asked.text} is not usable: {reason_of(error)}") from None
+            raise InvalidOperationError(f"timestamp {asked.text} is invalid: {reason_of(error)}") from None
         if micros is None:
             raise syntax_error(asked.source, asked.start, f"timestamp {asked.text} is null, expected a time")
         return _EPOCH + dt.timedelta(microseconds=micros)

@@ -100,10 +100,10 @@ def _fixed(frames: Frames, table: Table, asked: Insert) -> Mapping[str, str]:
         if name is None or len(column.parts) > 1:
             known = ", ".join(partitions.values()) or "none"
             raise InvalidOperationError(
-                f"{column} is no partition column of {asked.table}, which has {known}"
+                f"{column} is not a partition column of {asked.table}, expected {known}"
             )
         if name in seen:
-            raise InvalidOperationError(f"partition column {name} is given twice, expected once")
+            raise InvalidOperationError(f"partition column {name} appears twice")
         seen.add(name)
         if value is not None:
             kind = table.schema[name].dataType.simpleString()
@@ -128,10 +128,10 @@ def _columns(table: Table, asked: Insert, fixed: Mapping[str, str]) -> Sequence[
         name = known.get(column.parts[0].lower()) if len(column.parts) == 1 else None
         if name is None:
             raise InvalidOperationError(
-                f"unknown column {column} in INSERT, expected some of {', '.join(names)}"
+                f"unknown column {column} in INSERT, expected one of {', '.join(names)}"
             )
         if name in found or name in fixed:
-            raise InvalidOperationError(f"column {column} is given twice in INSERT, expected once")
+            raise InvalidOperationError(f"column {column} appears twice in INSERT")
         found.append(name)
     return found
 
@@ -143,9 +143,7 @@ def _rows(
     rows = query if columns is None else _renamed(query, table.schema, columns)
     for name, text in fixed.items():
         if name.lower() in {given.lower() for given in rows.columns}:
-            raise InvalidOperationError(
-                f"column {name} is in PARTITION and in the query, expected one of them"
-            )
+            raise InvalidOperationError(f"column {name} is both in PARTITION and in the query")
         rows = rows.withColumn(name, F.expr(text).cast(table.schema[name].dataType))
     return rows
 

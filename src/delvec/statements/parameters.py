@@ -46,7 +46,7 @@ class Parameters:
     def _bind_names(self, source: str, markers: Sequence[Token], args: Mapping[str, Any]) -> None:
         for marker in markers:
             if marker.text == "?":
-                raise syntax_error(source, marker.start, "? has no value, expected :name as args has names")
+                raise syntax_error(source, marker.start, "? has no value: args has names, so use :name")
             if marker.text[1:] not in args:
                 known = ", ".join(sorted(args)) or "none"
                 problem = f"{marker.text} has no value in args, which has {known}"
@@ -54,9 +54,7 @@ class Parameters:
             self._values[marker.start] = args[marker.text[1:]]
         unused = sorted(set(args) - {marker.text[1:] for marker in markers})
         if unused:
-            raise InvalidOperationError(
-                f"args has {', '.join(unused)}, expected only what the statement names"
-            )
+            raise InvalidOperationError(f"args has {', '.join(unused)}, which the statement does not use")
 
     def _bind_positions(self, source: str, markers: Sequence[Token], args: Sequence[Any]) -> None:
         for number, marker in enumerate(markers):
@@ -135,13 +133,13 @@ def literal(value: Any, what: str) -> str:
             items = (text for pair in value.items() for text in (literal(part, what) for part in pair))
             return f"map({', '.join(items)})"
     raise InvalidOperationError(
-        f"parameter {what} is {type(value).__name__}, expected a value of SQL{_hint(value)}"
+        f"parameter {what} is {type(value).__name__}, expected a SQL value{_hint(value)}"
     )
 
 
 def _integer(value: int, what: str) -> str:
     if not -_LONG <= value < _LONG:
-        raise InvalidOperationError(f"parameter {what} is {value}, expected a number of 64 bits or a Decimal")
+        raise InvalidOperationError(f"parameter {what} is {value}, expected a 64-bit number or a Decimal")
     return str(value) if value >= 0 else f"({value})"  # two minus signs would start a comment
 
 
@@ -163,7 +161,9 @@ def _string(value: str, what: str) -> str:
     try:
         return f"decode(X'{value.encode().hex()}', 'UTF-8')"
     except UnicodeEncodeError:
-        raise InvalidOperationError(f"parameter {what} is {value!r}, expected text that UTF-8 has") from None
+        raise InvalidOperationError(
+            f"parameter {what} is {value!r}, expected a string that can be encoded as UTF-8"
+        ) from None
 
 
 def _early(what: str) -> str:

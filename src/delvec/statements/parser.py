@@ -76,7 +76,7 @@ def _single(text: str, tokens: Sequence[Token]) -> tuple[Token, ...]:
         if token.is_symbol(";"):
             raise syntax_error(text, token.start, "found a second statement after ;, expected one statement")
     if not body:
-        raise InvalidOperationError("the statement is empty, expected SQL before ;")
+        raise InvalidOperationError("the statement is empty: no SQL before ;")
     return (*body, end)
 
 

@@ -57,5 +57,5 @@ def _located(error: ParseException, span: Span, shift: int) -> InvalidOperationE
     starts = [0, *(found.end() for found in re.finditer("\n", span.text))]
     offset = span.start + starts[min(line, len(starts)) - 1] + column - (shift if line == 1 else 0)
     if offset >= span.end:
-        return syntax_error(span.source, span.end, "found nothing more, expected the rest of it")
+        return syntax_error(span.source, span.end, "found nothing more, expected the rest of the statement")
     return syntax_error(span.source, max(offset, span.start), problem)

@@ -25,7 +25,7 @@ def text_of(spark: SparkSession, token: Token) -> str:
         return inner
     frame = spark.sql(f"SELECT {token.text}")
     if not isinstance(frame.schema[0].dataType, StringType):
-        raise InvalidOperationError(f"found {token.text}, expected a text in quotes")
+        raise InvalidOperationError(f"found {token.text}, expected a quoted string")
     return str(frame.collect()[0][0])
 
 
@@ -36,7 +36,7 @@ def properties(
     for each in given:
         key = ".".join(each.key.parts) if isinstance(each.key, Name) else text_of(spark, each.key)
         if key in found:
-            raise InvalidOperationError(f"property {key} is given twice, expected once")
+            raise InvalidOperationError(f"property {key} appears twice")
         found[key] = None if each.value is None else _property_value(spark, each.value, parameters)
     return found
 

@@ -71,9 +71,7 @@ def _name(frames: Frames, asked: CreateView) -> str:
     name = asked.view.parts[0]
     known = registered_table(name, frames.spark)
     if known is not None and asked.kind is ViewKind.TEMPORARY:
-        raise InvalidOperationError(
-            f"{asked.view} is the name of a table already, expected another for the view: {known.location}"
-        )
+        raise InvalidOperationError(f"{asked.view} is already the name of a table: {known.location}")
     return name
 
 
