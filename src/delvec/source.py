@@ -96,8 +96,8 @@ class Relation:
         snapshot = table.snapshot(self.version)
         if snapshot.schema != self.schema:
             raise InvalidOperationError(
-                f"version {self.version} has other columns than when it was loaded: another table is in its "
-                f"place; load it again: {self.location}"
+                f"the columns of version {self.version} have changed, because another table replaced the one "
+                f"that was loaded: call load() again: {self.location}"
             )
         return table.storage, snapshot
 
@@ -120,7 +120,7 @@ class DelvecSource(_Shipped, DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - it is what ``schema`` gave
         if self._relation is None:
             raise InvalidOperationError(
-                "a schema is given, expected none: it is the table's; the option `columns` chooses from it"
+                "the schema cannot be set, the table has one: select columns with the option `columns`"
             )
         return PushdownReader(self._relation) if _filters_are_pushed() else Reader(self._relation)
 

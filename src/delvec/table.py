@@ -418,7 +418,7 @@ def _schema(given: DataFrame | StructType | str) -> Schema:
         try:
             return from_spark(parse_ddl(given))
         except PySparkException as error:
-            raise InvalidOperationError(f"schema {given!r} is not usable: {error}") from None
+            raise InvalidOperationError(f"schema {given!r} is invalid: {error}") from None
     if isinstance(given, DataFrame):
         # That these rows have no null says nothing of later ones.
         return as_nullable(from_spark(given.schema))

@@ -373,7 +373,7 @@ def test_what_is_asked_wrong_is_said_at_load(spark, tmp_path):
     assert "option 'versionasof' is not known" in error_of(lambda: load(spark, place, versionAsOf=1))
     assert f"no table at {tmp_path}" in error_of(lambda: load(spark, tmp_path))
     given = spark.read.format("delvec").schema("id long")
-    assert "a schema is given, expected none" in error_of(lambda: given.load(str(place)).collect())
+    assert "the schema cannot be set" in error_of(lambda: given.load(str(place)).collect())
 
 
 def test_what_is_broken_is_named_when_read(spark, tmp_path):

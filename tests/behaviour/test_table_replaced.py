@@ -136,7 +136,7 @@ def test_a_data_frame_of_the_old_table_is_an_error(spark, tmp_path):
 def test_a_loaded_relation_of_the_old_table(spark, tmp_path):
     frame = connected(spark, written(tmp_path / "t"))
     new = replaced(tmp_path / "t", OTHERS)
-    assert "another table is in its place" in error_of(frame.collect)
+    assert "another table replaced the one that was loaded" in error_of(frame.collect)
     same(connected(spark, new), new.live)
 
 

@@ -82,4 +82,4 @@ def test_show_says_what_is_missing_to_read_rows(delvec, orders, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     run = delvec("show", orders, "--rows", "1")
     assert run.code == 5
-    assert "reading rows needs PySpark: pip install 'delvec[spark]'" in run.err
+    assert "reading rows needs PySpark: pip install 'pyspark>=4.0,<4.4'" in run.err

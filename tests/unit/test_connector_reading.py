@@ -254,7 +254,7 @@ def test_another_table_in_its_place_is_refused(tmp_path):
     Lake(tmp_path, IDS).commit()
     loaded = source.load({"path": str(tmp_path)})
     Lake(tmp_path, pa.schema([("other", pa.int64())])).commit()
-    with pytest.raises(InvalidOperationError, match="another table is in its place"):
+    with pytest.raises(InvalidOperationError, match="another table replaced the one that was loaded"):
         source.Reader(loaded).partitions()
 
 

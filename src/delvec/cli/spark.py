@@ -55,7 +55,7 @@ def local_session(
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise UnsupportedFeatureError(
-            f"{purpose} needs PySpark: pip install 'delvec[spark]' ({error})",
+            f"{purpose} needs PySpark: pip install 'pyspark>=4.0,<4.4' ({error})",
             feature="pyspark",
         ) from None
     builder = SparkSession.builder.appName("delvec")
