@@ -60,7 +60,10 @@ def test_vector_file_absent(delvec, tmp_path):
         (["show", "--version", "1", "--timestamp", "2025-01-01"], "both version 1 and timestamp"),
         (["show", "--timestamp", "yesterday"], "timestamp is 'yesterday'"),
         (["files", "--where", "prize > 3"], "prize"),
-        (["files", "--where", "id >"], "syntax error in the condition"),
+        (
+            ["files", "--where", "id >"],
+            "syntax error in the condition at line 1, column 4: id ⟦>⟧ (an operand is missing)",
+        ),
         (["dv", "--file", "nothing.parquet"], "no data file has this name in version 2"),
         (["dv", "--file", ""], "this name"),
         (["show", "--option", "novalue"], "--option is not KEY=VALUE"),

@@ -261,10 +261,13 @@ def _syntax_error(text: str, error: ParseError) -> InvalidOperationError:
     if not error.errors:
         return InvalidOperationError(f"the condition {text!r} cannot be parsed: {error}")
     first = error.errors[0]
+    # sqlglot names a class of its own where an operand is missing.
+    description = str(first.get("description"))
+    problem = "an operand is missing" if "<class" in description else description
     before, here, after = (first.get(part) or "" for part in ("start_context", "highlight", "end_context"))
     return InvalidOperationError(
         f"syntax error in the condition at line {first.get('line')}, column {first.get('col')}: "
-        f"{before}⟦{here}⟧{after} ({first.get('description')})"
+        f"{before}⟦{here}⟧{after} ({problem})"
     )
 
 
