@@ -16,48 +16,48 @@ test test-slow interop test-matrix: export SPARK_SUBMIT_OPTS := -XX:TieredStopAt
 
 .PHONY: help setup demo test test-slow soak fuzz lint format interop bench test-matrix s3-server clean
 
-help:  ## say what there is
+help:  ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup: $(READY)  ## .venv with everything, development tools too
+setup: $(READY)  ## create .venv with all dependencies and development tools
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	touch $(READY)
 
-demo: setup  ## a small table with deletion vectors, explained
+demo: setup  ## explain deletion vectors on a small table
 	$(BIN)/delvec demo
 
-test: setup  ## all that needs Python packages and Java only
+test: setup  ## run the tests that need only Python packages and Java
 	$(PYTEST) -m "not slow and not interop"
 
-test-slow: setup  ## the suites left out of the ordinary run
+test-slow: setup  ## run the slow tests
 	$(PYTEST) -m "slow and not interop" --timeout 3600
 
-soak: setup  ## random writers, readers and crashes for SOAK_MINUTES (30), then the check of every commit
+soak: setup  ## run random writers, readers and crashes for SOAK_MINUTES (30), then check every commit
 	PYTHONPATH=tests $(BIN)/python -W ignore tests/soak/soak.py
 
-fuzz: setup  ## ten times the ordinary number of fuzz cases
+fuzz: setup  ## run ten times the usual number of fuzz cases
 	DELVEC_FUZZ_SCALE=10 $(PYTEST) tests/fuzz --timeout 3600
 
-lint: setup  ## style, types, layers
+lint: setup  ## check style, types and layers
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: setup  ## rewrite to style
+format: setup  ## format the code
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-interop: setup  ## against the official jars, by Maven into a cache outside the project
+interop: setup  ## run the tests against the official jars, which are downloaded once
 	$(PYTEST) -m interop --timeout 1800 tests/interop
 
-bench: setup  ## figures against named peers, for docs/benchmarks.md
+bench: setup  ## measure the figures of docs/benchmarks.md
 	$(BIN)/python -m bench vectors log scan write writers requests
 
-test-matrix: setup  ## a smoke run on each supported PySpark
+test-matrix: setup  ## run a short test on each supported PySpark
 	tools/test_matrix.sh
 
 s3-server:  ## the S3 server of the storage tests, into the cache; needs Go
