@@ -94,7 +94,7 @@ def test_append_refuses_what_does_not_fit(spark, table):
         (DDL + ", extra int", (1, "a", 1, 1), "unknown column 'extra' in the new rows, expected id, name, p"),
         ("id string", ("1",), "value for column id is of type string, expected bigint"),
         ("id boolean", (True,), "value for column id is of type boolean"),
-        ("id array<int>", ([1],), "column id is given array<int>"),
+        ("id array<int>", ([1],), "value for column id is of type array<int>, expected bigint"),
         ("p bigint", (1 << 40,), "column p of type int: 1099511627776"),
     ]:
         with refused(table, InvalidOperationError, told):

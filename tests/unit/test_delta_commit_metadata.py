@@ -148,7 +148,7 @@ def test_types_bring_their_features() -> None:
         (
             "delta.compatibility.symlinkFormatManifest.enabled",
             "true",
-            "delvec does not update symlink manifests",
+            "delvec writes no symlink manifests",
         ),
         ("delta.feature.icebergCompatV2", "supported", "icebergCompatV2 is not implemented"),
         ("delta.feature.clustering", "yes", "expected 'supported'"),

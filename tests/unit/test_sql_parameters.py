@@ -102,7 +102,7 @@ def test_markers_become_literals_and_nothing_else_changes():
         ("a = :x", None, "column 5: :x has no value in args, which has none"),
         ("a = :x", {"y": 1}, ":x has no value in args, which has y"),
         ("a = 1", {"y": 1}, "args has y, which the statement does not use"),
-        ("a = ?", {"y": 1}, "? has no value, expected :name"),
+        ("a = ?", {"y": 1}, "? has no value: args has names, so use :name"),
         ("a = ? AND b = ?", [1], "column 15: ? has no value in args, which has 1"),
         ("a = ?", [1, 2], "args has 2 values, expected 1"),
         ("a = :x", [1], ":x has no value"),

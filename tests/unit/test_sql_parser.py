@@ -239,7 +239,7 @@ def test_other_statements(statement):
         ("MERGE INTO t USING u ON x WHEN NOT MATCHED THEN DELETE", "found 'DELETE', expected INSERT"),
         (
             "MERGE INTO t USING u ON x WHEN NOT MATCHED THEN INSERT (a, b) VALUES (1)",
-            "column 56: 2 columns get 1 values",
+            "column 56: 2 columns but 1 values",
         ),
         ("INSERT t SELECT 1", "found 't', expected INTO"),
         ("INSERT INTO t", "expected a query or VALUES"),

@@ -173,12 +173,14 @@ def test_an_unsafe_rename_is_never_needed():
 )
 @pytest.mark.parametrize("location", ["s3://lake", "memory://lake"])
 def test_an_unknown_name_is_refused_with_the_nearest(name, nearest, location):
-    with pytest.raises(InvalidOperationError, match=f"'{name}' is not known; did you mean '{nearest}"):
+    with pytest.raises(
+        InvalidOperationError, match=f"unknown storage option '{name}'; did you mean '{nearest}"
+    ):
         open_store(location, {name: "x"})
 
 
 def test_an_unknown_name_like_no_other_is_refused():
-    with pytest.raises(InvalidOperationError, match=r"'zzzzzzz' is not known$"):
+    with pytest.raises(InvalidOperationError, match=r"unknown storage option 'zzzzzzz'$"):
         open_store("s3://lake", {"zzzzzzz": "x"})
 
 
