@@ -257,7 +257,7 @@ def test_refused(run, table, text, error, problem):
         ("(a INT, A INT)", "(?i)column|duplicate"),
         ("", "has no columns"),
         ("(a INT) PARTITIONED BY (b)", "partition column 'b' is not in the schema"),
-        ("(a INT) AS SELECT 1", "has columns and a query"),
+        ("(a INT) AS SELECT 1", "has both columns and a query"),
         ("(a INT) LOCATION '/elsewhere'", "LOCATION is /elsewhere, expected none or"),
         ("(a INT) TBLPROPERTIES ('delta.appendOnly' = 'maybe')", "delta.appendOnly"),
     ],
