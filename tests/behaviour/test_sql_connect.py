@@ -24,6 +24,14 @@ STATEMENTS = [
      "WHEN MATCHED THEN UPDATE SET name = 'm' WHEN NOT MATCHED THEN INSERT *", None),
     ("ALTER TABLE t ADD COLUMNS (e INT)", None),
 ]  # fmt: skip
+ON_NAMES = [
+    ("CREATE TEMP VIEW v AS SELECT id, p FROM t WHERE id < :n", {"n": 3}),
+    ("SELECT count(*) FROM v JOIN t USING (id)", None),
+    ("DESCRIBE t id", None),
+    ("EXPLAIN DELETE FROM t WHERE id = 77", None),
+    ("DROP VIEW v", None),
+    ("DROP TABLE t", None),
+]
 QUERY = (
     "SELECT n.id, n.name, o.id AS old FROM t n LEFT JOIN t VERSION AS OF 1 o ON n.id = o.id WHERE n.id <> ?"
 )
@@ -50,8 +58,10 @@ def main(place: str, answer: str) -> None:
         error = None
     except DelvecError as refused:
         error = str(refused)
+    named = [[list(row) for row in sql(spark, *each).collect()] for each in ON_NAMES]
     views = [view.name for view in spark.catalog.listTables()]
-    Path(answer).write_text(json.dumps({"counts": counts, "rows": rows, "error": error, "views": views}))
+    found = {"counts": counts, "rows": rows, "error": error, "named": named, "views": views}
+    Path(answer).write_text(json.dumps(found))
     spark.stop()
 
 
@@ -89,6 +99,11 @@ def test_a_query_stays_at_its_version_and_runs_again(answer):
         *([0, "m", 0], [1, "m", 1], [2, "m", 2], [3, "{x}", 3], [5, "it's", 5], [10, "{x}", None]),
     ]
     assert answer["rows"] == [expected, expected]
+
+
+def test_statements_on_names(answer):
+    described = [["col_name", "id"], ["data_type", "bigint"], ["comment", None]]
+    assert answer["named"] == [[], [[2]], described, [], [], []]
 
 
 def test_nothing_is_left_in_the_session(answer):

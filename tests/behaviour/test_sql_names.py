@@ -182,6 +182,8 @@ def test_views_of_spark_are_sparks(spark, run):
         ("CREATE TEMP VIEW v COMMENT 'x' AS SELECT * FROM {t}", "CREATE TEMPORARY VIEW … COMMENT", ""),
         ("DESCRIBE {t} PARTITION (p = 1)", "DESCRIBE … PARTITION", "DESCRIBE DETAIL"),
         ("DESCRIBE EXTENDED {t} AS JSON", "DESCRIBE … AS JSON", ""),
+        ("EXPLAIN FROM {t} INSERT INTO {t} SELECT * INSERT INTO {t} SELECT *",
+         "EXPLAIN of several INSERTs", "one of them"),
         ("DESCRIBE {t} s.a", "DESCRIBE of a nested column", "s"),
     ],
 )  # fmt: skip
@@ -254,7 +256,13 @@ def test_explain_of_a_change_is_its_dry_run(run, table, text):
 def test_explain_of_other_statements(run, table):
     with unchanged(table):
         assert run("EXPLAIN FORMATTED DELETE FROM named_t WHERE id = :n", {"n": 77}) == []
-        for text in ("INSERT INTO named_t SELECT * FROM named_t", "SELECT * FROM named_t"):
+        for text in (
+            "INSERT INTO named_t SELECT * FROM named_t",
+            "WITH c AS (SELECT * FROM named_t) INSERT INTO named_t SELECT * FROM c",
+            "SELECT * FROM named_t",
+            "WITH c AS (SELECT * FROM named_t) SELECT * FROM c",
+            "FROM named_t SELECT id",
+        ):
             (found,) = run(f"EXPLAIN {text}")
             assert "Physical Plan" in found["plan"]
             assert "Scan parquet" in found["plan"]

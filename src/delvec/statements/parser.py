@@ -10,11 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from delvec.errors import InvalidOperationError
+from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.statements import changes, definitions, insert_heads, inspection, missing, views
 from delvec.statements.cursor import Cursor, Name, Span, verify_brackets
 from delvec.statements.lexer import Kind, Token, syntax_error, tokenize
-from delvec.statements.tree import Delete, Explain, Insert, Merge, Other, Query, Statement, Update
+from delvec.statements.tree import (
+    Delete,
+    Explain,
+    Insert,
+    Merge,
+    MultiInsert,
+    Other,
+    Query,
+    Statement,
+    Update,
+)
 
 IsOurs = Callable[[Name], bool]
 _QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE", "EXPLAIN")
@@ -52,9 +62,15 @@ def _explained(cursor: Cursor, is_ours: IsOurs) -> Explain | None:
     if not cursor.takes("EXPLAIN"):
         return None
     _ = any(cursor.takes(word) for word in _EXPLAIN_MODES)
-    statement = _statement(cursor, is_ours) if cursor.here.word in _CHANGES else None
+    changes_rows = cursor.here.word in (*_CHANGES, "WITH", "FROM")
+    statement = _statement(cursor, is_ours) if changes_rows else None
     if isinstance(statement, Delete | Update | Merge | Insert):
         return Explain(statement)
+    if isinstance(statement, MultiInsert):
+        raise UnsupportedFeatureError(
+            "delvec has no EXPLAIN of several INSERTs: use it with one of them",
+            feature="EXPLAIN of several INSERTs",
+        )
     cursor.at = 0
     return None
 
