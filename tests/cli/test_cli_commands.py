@@ -7,7 +7,9 @@ import shutil
 import pytest
 
 from delvec.bitmap import Bitmap
+from delvec.delta.table import DeltaTable
 from delvec.puffin import PuffinWriter
+from delvec.schema import Field, Primitive, Struct
 from golden_data import golden
 
 LARGE = "delta/table-with-dv-large"
@@ -55,6 +57,15 @@ def test_show_for_people(delvec, orders):
     assert "23 live, 17 deleted, 40 in files" in run.out
     assert "2, committed 2025-01-01 14:00:00 UTC" in run.out
     assert "\x1b" not in run.out
+
+
+def test_show_the_comment_of_a_table(delvec, tmp_path):
+    schema = Struct((Field("id", Primitive("long")),))
+    DeltaTable.create(str(tmp_path / "t"), schema, properties={"comment": "all orders", "x": "y"})
+    shown = delvec("show", tmp_path / "t", "--json").json
+    assert shown["details"]["description"] == "all orders"
+    assert "comment" not in shown["properties"]
+    assert "all orders" in delvec("show", tmp_path / "t").out
 
 
 @pytest.mark.parametrize(
