@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from delvec.spark.preview import Preview
 from delvec.statements import changing, inserting
@@ -28,7 +29,8 @@ def explain(frames: Frames, statement: Delete | Update | Merge | Insert) -> Data
     """
     found = preview(frames, statement)
     if found is not None:
-        return frames.spark.createDataFrame(found.files)
+        schema = from_arrow_schema(found.files.schema)  # which Connect does not infer without a row
+        return frames.spark.createDataFrame(found.files, schema)
     assert isinstance(statement, Insert)
     return frames.of(statement.query, before="EXPLAIN ")
 
