@@ -279,3 +279,24 @@ def test_the_word_timestamp_means_what_the_session_says(spark, tmp_path, kind, f
         assert {row.id for row in table.to_df(where=text).collect()} == expected
         table.delete(text)
         assert {row.id for row in table.to_df().collect()} == {1, 2} - expected
+
+
+def test_values_of_timestamps_do_not_depend_on_what_the_word_means(spark, tmp_path):
+    """A partition's value, values that are set, and analysis are of the column's type."""
+    table = table_of(spark, tmp_path / "t", "id int, at timestamp_ltz, p timestamp_ltz", partition_by=["p"])
+    place, moment = f"delvec.`{table.location}`", "TIMESTAMP_LTZ'2020-01-01 01:00:00Z'"
+    values = {"spark.sql.timestampType": "TIMESTAMP_NTZ", "spark.sql.session.timeZone": "Asia/Tokyo"}
+    with session(spark, values):
+        sql(spark, f"INSERT INTO {place} PARTITION (p = '2020-01-01 00:00:00') VALUES (1, {moment})")
+        sql(spark, f"UPDATE {place} SET at = p WHERE p = '2020-01-01 00:00:00'")
+    found = table.to_df().selectExpr("unix_seconds(at)", "unix_seconds(p)").collect()
+    assert [tuple(row) for row in found] == [(1577804400, 1577804400)], "midnight in Tokyo"
+
+
+def test_patterns_in_the_place_of_names_are_refused(spark, pairs):
+    with (
+        session(spark, {"spark.sql.parser.quotedRegexColumnNames": "true"}),
+        pytest.raises(InvalidOperationError, match="quotedRegexColumnNames is true, expected false"),
+    ):
+        pairs.delete("id = 1")
+    assert len(rows_of(pairs)) == len(PAIRS)

@@ -181,6 +181,8 @@ def type_text(data_type: DataType) -> str:
             return f"MAP<{type_text(key)}, {type_text(value)}>"
         case Struct(fields):
             return f"STRUCT<{', '.join(f'{quoted(f.name)}: {type_text(f.type)}' for f in fields)}>"
+        case Primitive("timestamp"):
+            return "TIMESTAMP_LTZ"  # what TIMESTAMP means is a setting
     return spark_type(data_type).simpleString()
 
 

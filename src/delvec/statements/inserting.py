@@ -11,7 +11,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from delvec.errors import InvalidOperationError
 from delvec.spark.target import OperationResult
-from delvec.spark.types import quoted
+from delvec.spark.types import quoted, type_text
 from delvec.statements.default_values import default_edits
 from delvec.statements.frames import Frames
 from delvec.statements.parameters import literal
@@ -106,7 +106,7 @@ def _fixed(frames: Frames, table: Table, asked: Insert) -> Mapping[str, str]:
             raise InvalidOperationError(f"partition column {name} appears twice")
         seen.add(name)
         if value is not None:
-            kind = table.schema[name].dataType.simpleString()
+            kind = type_text(snapshot_of(table).schema.find(name, case_sensitive=True)[0].type)
             what = f"partition column {name}"
             held = constant(frames.spark, value, frames.parameters, kind, what)
             found[name] = literal(held, what)
