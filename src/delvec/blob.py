@@ -9,8 +9,10 @@
 The bare blob, without length and CRC, is what Delta stores inline. Delta's ``sizeInBytes`` counts the bare
 blob, Iceberg's ``content_size_in_bytes`` the framed one, `FRAME_SIZE` more.
 
-Decoding verifies before it interprets: length, CRC, magic, and then the vector itself (`roaring.bitmap64`).
+Decoding verifies before it interprets: magic, length, CRC, and then the vector itself (`roaring.bitmap64`).
 What fails is refused with CorruptVectorError, which names no place: callers add it, ``.at(path, offset)``.
+The magic comes first, and what stands in its place is never shown: a descriptor may point at any file, and an
+error must not tell what that file holds.
 """
 
 from __future__ import annotations
@@ -101,11 +103,23 @@ def describe_bare(data: bytes | memoryview, *, size: int | None = None) -> BlobD
     return _describe(bare, len(bare))
 
 
+def check_magic(bare: bytes | memoryview) -> None:
+    """Refuse what does not begin with the magic of a bare blob."""
+    found = bytes(bare[:MAGIC_SIZE])
+    if found in _OLDER_MAGICS:
+        raise CorruptVectorError(
+            f"vector magic is {found.hex()}, that of the older Delta vector form, expected {MAGIC.hex()}"
+        )
+    if found != MAGIC:
+        raise CorruptVectorError(f"not a deletion vector, expected the magic {MAGIC.hex()}")
+
+
 def _unframe(view: memoryview) -> memoryview:
-    _check_length(view)
+    _check_size(view)
     bare = view[LENGTH_SIZE:-CRC_SIZE]
+    check_magic(bare)
+    _check_length(view)
     _check_crc(bare, view[-CRC_SIZE:])
-    _check_magic(bare)
     return bare
 
 
@@ -114,7 +128,7 @@ def _unpad(view: memoryview, size: int | None) -> memoryview:
         _check_padding(view, size)
         view = view[:size]
     _check_bare_size(view)
-    _check_magic(view)
+    check_magic(view)
     return view
 
 
@@ -143,11 +157,14 @@ def _describe(bare: memoryview, size: int) -> BlobDescription:
     )
 
 
-def _check_length(view: memoryview) -> None:
+def _check_size(view: memoryview) -> None:
     if len(view) < FRAME_SIZE + MIN_BARE_SIZE:
         raise CorruptVectorError(
             f"vector blob is {len(view)} bytes, expected at least {FRAME_SIZE + MIN_BARE_SIZE}"
         )
+
+
+def _check_length(view: memoryview) -> None:
     (declared,) = _U32_BE.unpack_from(view)
     if declared + FRAME_SIZE != len(view):
         raise CorruptVectorError(
@@ -163,16 +180,6 @@ def _check_crc(bare: memoryview, stored: memoryview) -> None:
         raise CorruptVectorError(f"vector CRC is 0x{found:08x}, expected 0x{expected:08x}")
 
 
-def _check_magic(bare: memoryview) -> None:
-    found = bytes(bare[:MAGIC_SIZE])
-    if found in _OLDER_MAGICS:
-        raise CorruptVectorError(
-            f"vector magic is {found.hex()}, that of the older Delta vector form, expected {MAGIC.hex()}"
-        )
-    if found != MAGIC:
-        raise CorruptVectorError(f"vector magic is {found.hex()}, expected {MAGIC.hex()}")
-
-
 def _check_bare_size(bare: memoryview) -> None:
     if len(bare) < MIN_BARE_SIZE:
         raise CorruptVectorError(f"bare vector is {len(bare)} bytes, expected at least {MIN_BARE_SIZE}")
@@ -183,9 +190,8 @@ def _check_padding(view: memoryview, size: int) -> None:
         raise CorruptVectorError(
             f"bare vector is {len(view)} bytes, expected {size} and at most {INLINE_ALIGNMENT - 1} of padding"
         )
-    padding = bytes(view[size:])
-    if any(padding):
-        raise CorruptVectorError(f"padding of the bare vector is {padding.hex()}, expected zeros")
+    if any(view[size:]):
+        raise CorruptVectorError("padding of the bare vector is not zero, expected zeros")
 
 
 def _check_cardinality(found: int, expected: int) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from delvec.errors import FormatError
     from delvec.plan import ScanPlan
     from delvec.predicate import SqlSettings
     from delvec.row_delta import Isolation, MetadataChange, Outcome, RowDelta, Verb, Won, WriteRules
@@ -77,6 +78,11 @@ class Snapshot(Protocol):
         The schema of the rules is then the one to commit. ``new_rows`` false: rows will only be removed.
         A table that cannot be written right is refused by the name of the feature.
         """
+        ...
+
+    @property
+    def passed_over(self) -> Sequence[FormatError]:
+        """Damaged files of the metadata that the version could be read without."""
         ...
 
     def details(self) -> Mapping[str, Any]:

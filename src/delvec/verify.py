@@ -5,7 +5,7 @@
     data-file    each data file is there and has the recorded size
     duplicate    no data file is live twice
     statistics   record counts, null counts and bounds are there and do not contradict themselves
-    metadata     the table's own metadata can be read at all
+    metadata     the table's own metadata can be read, none of its files that are read is damaged
 
 Nothing is changed. What is found is returned, not raised; a store that fails at a request is raised.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -90,7 +90,11 @@ def verify_table(
     except FormatError as error:
         finding = Finding(ERROR, "metadata", error.path or table.location, str(error))
         return Report(table.location, found, 0, 0, 0, (finding,))
-    return verify_plan(plan, table.storage, progress=progress)
+    report = verify_plan(plan, table.storage, progress=progress)
+    damaged = tuple(
+        Finding(ERROR, "metadata", error.path or table.location, str(error)) for error in snapshot.passed_over
+    )
+    return replace(report, findings=damaged + report.findings)
 
 
 def verify_plan(plan: ScanPlan, storage: Storage, *, progress: Progress | None = None) -> Report:

@@ -108,6 +108,25 @@ def test_bad_log(delvec, orders):
     assert delvec("verify", orders).code == 1
 
 
+@pytest.mark.filterwarnings("default")
+def test_a_damaged_checkpoint(delvec, orders):
+    damaged = orders / "_delta_log" / f"{1:020d}.checkpoint.parquet"
+    damaged.write_bytes(b"")
+    for arguments in (["show"], ["show", "--json"]):
+        run = delvec(arguments[0], orders, *arguments[1:])
+        assert run.code == 0
+        assert run.err.startswith("warning: skipped a damaged checkpoint, version 2 was read without it: ")
+        assert str(damaged) in run.err
+        assert run.err.count("\n") == 1
+    run = delvec("verify", orders, "--json")
+    assert run.code == 1
+    assert [(f["check"], f["path"]) for f in run.json["findings"]] == [("metadata", str(damaged))]
+    (orders / "_delta_log" / f"{0:020d}.json").unlink()
+    run = delvec("show", orders)
+    assert run.code == 4
+    assert run.err.endswith(f"{damaged}\n")
+
+
 def test_bad_vector(delvec, orders, vector_files):
     flip(vector_files[0], 20)
     run = delvec("dv", orders)

@@ -187,23 +187,6 @@ def test_another_table_in_the_old_ones_place_is_noticed(log: LogWriter) -> None:
     assert sorted(table.snapshot().adds.column("path").to_pylist()) == ["another.parquet", "one.parquet"]
 
 
-def test_a_corrupt_checkpoint_is_named_not_passed_over(log: LogWriter) -> None:
-    log.commit(add("1.parquet"))
-    log.put("00000000000000000001.checkpoint.parquet", b"PAR1 not really PAR1")
-    with pytest.raises(FormatError, match=r"not readable as Parquet.*0001\.checkpoint\.parquet"):
-        DeltaTable(log.storage).snapshot()
-
-
-def test_a_missing_sidecar_is_named(log: LogWriter) -> None:
-    log.commit(add("1.parquet"))
-    log.v2(1)
-    for entry in log.storage.list("_delta_log/_sidecars/"):
-        log.storage.delete([entry.path])
-    with pytest.raises(Exception, match=r"_sidecars/.*\.parquet") as caught:
-        DeltaTable(log.storage).snapshot()
-    assert type(caught.value).__module__ == "delvec.errors"
-
-
 def test_a_sidecar_outside_its_folder_is_refused(log: LogWriter) -> None:
     log.commit(add("1.parquet"))
     manifest = json.dumps({"sidecar": {"path": "../../x.parquet", "sizeInBytes": 1, "modificationTime": 0}})

@@ -157,10 +157,10 @@ def test_blob_alone(tmp_path, name):
 
 def test_vector_file_that_is_none(tmp_path):
     (tmp_path / "v.bin").write_bytes(b"\x02nothing")
-    with pytest.raises(CorruptVectorError, match=f"version is 2, expected 1: {tmp_path}/v.bin at 0"):
+    with pytest.raises(CorruptVectorError, match=f"not a deletion vector file, .*: {tmp_path}/v.bin at 0"):
         detect.open_vector_file(str(tmp_path / "v.bin"))
     (tmp_path / "v.puffin").write_bytes(b"nothing at all, but long enough")
-    with pytest.raises(FormatError, match="Puffin magic"):
+    with pytest.raises(FormatError, match="not a Puffin file"):
         detect.open_vector_file(str(tmp_path / "v.puffin"))
 
 

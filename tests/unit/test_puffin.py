@@ -159,7 +159,7 @@ def test_rejects_a_file_too_small():
 def test_rejects_a_wrong_magic(place, where):
     data = bytearray(with_blob())
     data[place] ^= 1
-    with pytest.raises(FormatError, match=f"Puffin magic at the {where} is 51464131, expected 50464131"):
+    with pytest.raises(FormatError, match=f"not a Puffin file, expected the magic 50464131 at the {where}"):
         PuffinReader.from_bytes(bytes(data))
 
 

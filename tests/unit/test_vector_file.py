@@ -34,7 +34,9 @@ def test_rejects_an_empty_file():
 
 
 def test_rejects_another_version():
-    with pytest.raises(CorruptVectorError, match="vector file version is 2, expected 1 at 0"):
+    with pytest.raises(
+        CorruptVectorError, match="not a deletion vector file, expected a version byte of 1 at 0"
+    ):
         vector_file.read_blobs(b"\x02" + blob.encode(VECTORS[0]))
 
 
@@ -53,4 +55,9 @@ def test_rejects_a_blob_cut_short():
 
 def test_rejects_a_length_too_small_for_a_vector():
     with pytest.raises(CorruptVectorError, match="declares a length of 0, expected at least 12 at 1"):
+        vector_file.read_blobs(b"\x01" + bytes(4) + blob.MAGIC + bytes(100))
+
+
+def test_rejects_a_blob_without_its_magic():
+    with pytest.raises(CorruptVectorError, match="not a deletion vector, expected the magic d1d33964 at 1"):
         vector_file.read_blobs(b"\x01" + bytes(100))

@@ -14,7 +14,9 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -24,7 +26,7 @@ from delvec.cli.demo import demo
 from delvec.cli.dv import dv
 from delvec.cli.files import files
 from delvec.cli.history import history
-from delvec.cli.output import JsonOutput, Output, TextOutput
+from delvec.cli.output import JsonOutput, Output, TextOutput, print_warning
 from delvec.cli.show import show
 from delvec.cli.spark import FAILED as OTHER
 from delvec.cli.spark import REFUSED as USAGE
@@ -112,7 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show
     output: Output = JsonOutput() if "--json" in argv else TextOutput()
     try:
-        return _run(argv, output)
+        with _shown_warnings():
+            return _run(argv, output)
     except BrokenPipeError:
         # What is still buffered is flushed at exit, into nothing.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -122,6 +125,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _usage_message(error: Any) -> str:
     command = "delvec" if error.ctx is None else error.ctx.command_path
     return f"{error.format_message().rstrip('.')} (see {command} --help)"
+
+
+@contextmanager
+def _shown_warnings() -> Iterator[None]:
+    """Warnings of delvec are one line on stderr, without the place in its code that Python would show."""
+    with warnings.catch_warnings():
+        show_others: Any = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+            if category is UserWarning:
+                print_warning(str(message))
+            else:
+                show_others(message, category, *where)
+
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
 
 
 def _run(argv: Sequence[str], output: Output) -> int:

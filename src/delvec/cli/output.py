@@ -66,8 +66,7 @@ class TextOutput:
 
     def error(self, kind: str, message: str) -> None:
         del kind
-        line = Text.assemble(("error:", "bold red"), " ", cell(" ".join(message.split())))
-        _console(sys.stderr).print(line, soft_wrap=True)
+        _print_line("error", "bold red", message)
 
 
 class JsonOutput:
@@ -83,6 +82,16 @@ class JsonOutput:
         text = json.dumps(json_value(document), indent=2, ensure_ascii=False, allow_nan=False)
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
+
+
+def print_warning(message: str) -> None:
+    """One line on stderr, with --json too."""
+    _print_line("warning", "bold yellow", message)
+
+
+def _print_line(label: str, style: str, message: str) -> None:
+    line = Text.assemble((f"{label}:", style), " ", cell(" ".join(message.split())))
+    _console(sys.stderr).print(line, soft_wrap=True)
 
 
 @contextmanager

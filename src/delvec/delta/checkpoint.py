@@ -32,7 +32,17 @@ from delvec.delta.actions import (
 )
 from delvec.errors import FormatError
 
+
+class DamagedCheckpointError(FormatError):
+    """A checkpoint, or a part or sidecar of it, that is missing or cannot be read at all.
+
+    It can be done without where the commits are there. One that can be read and holds what no checkpoint can
+    hold is a plain ``FormatError``.
+    """
+
+
 _BATCH_ROWS = 128 * 1024
+_ARROW_ERRORS = (pa.ArrowException, OSError, ValueError, KeyError, TypeError)
 # Given each batch as it is read, so that what newer commits replaced is never held.
 Keep = Callable[[pa.Table], pa.Table]
 
@@ -65,8 +75,9 @@ def read_small_actions(source: pa.NativeFile) -> Actions:
         for name in present:
             groups = _groups_that_may_hold(file, name)
             if groups:
-                rows = file.read_row_groups(groups, columns=[name]).column(name).drop_null()
-                found[name] = rows.to_pylist(maps_as_pydicts="lossy")
+                with _reading():
+                    rows = file.read_row_groups(groups, columns=[name]).column(name)
+                found[name] = rows.drop_null().to_pylist(maps_as_pydicts="lossy")
     protocols, metadatas = found["protocol"], found["metaData"]
     return Actions(
         adds=ADDS_SCHEMA.empty_table(),
@@ -87,13 +98,18 @@ def _file_actions(
         if name not in file.schema_arrow.names:
             return schema.empty_table()
         columns = _columns(file.schema_arrow.field(name), kind)
-        # A row group at a time: more would be fetched ahead and held.
-        for group in range(file.num_row_groups):
-            for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=columns):
-                rows = _structs(batch.column(0), name)
-                if len(rows):
-                    tables.append(keep(flatten(rows, schema)))
+        for batch in _batches(file, columns):
+            rows = _structs(batch.column(0), name)
+            if len(rows):
+                tables.append(keep(flatten(rows, schema)))
     return concat(tables) if tables else schema.empty_table()
+
+
+def _batches(file: pq.ParquetFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    # A row group at a time: more would be fetched ahead and held.
+    for group in range(file.num_row_groups):
+        with _reading():
+            yield from file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=columns)
 
 
 def concat(tables: Sequence[pa.Table]) -> pa.Table:
@@ -145,8 +161,18 @@ def _all_null(chunk: pq.ColumnChunkMetaData) -> bool:
 @contextmanager
 def _parquet(source: pa.NativeFile) -> Iterator[pq.ParquetFile]:
     """A Parquet file whose every failure is a ``FormatError``."""
+    with _reading():
+        file = pq.ParquetFile(source)
     try:
-        with pq.ParquetFile(source) as file:
+        with file:
             yield file
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
-        raise FormatError(f"checkpoint is not readable as Parquet: {error}") from None
+    except _ARROW_ERRORS as error:
+        raise FormatError(f"checkpoint holds what cannot be understood: {error}") from None
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    try:
+        yield
+    except _ARROW_ERRORS as error:
+        raise DamagedCheckpointError(f"checkpoint is not readable as Parquet: {error}") from None

@@ -33,6 +33,10 @@ from delvec.delta.keys import file_keys
 from delvec.errors import FormatError
 
 
+class NotJsonError(FormatError):
+    """A line of a log file that is not JSON."""
+
+
 def parse_actions(data: bytes) -> Actions:
     """The actions of a JSON log file. Unknown actions and fields are ignored, as the protocol asks."""
     adds: list[dict[str, Any]] = []
@@ -126,7 +130,7 @@ def _lines(data: bytes) -> Iterator[tuple[int, str, dict[str, Any]]]:
             try:
                 tree = orjson.loads(line)
             except orjson.JSONDecodeError as error:
-                raise FormatError(f"log line is not JSON: {error}", offset=offset) from None
+                raise NotJsonError(f"log line is not JSON: {error}", offset=offset) from None
             if not isinstance(tree, dict):
                 raise FormatError(f"log line is a {type(tree).__name__}, expected an object", offset=offset)
             for name, body in tree.items():

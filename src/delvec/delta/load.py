@@ -11,10 +11,11 @@ import pyarrow as pa
 from delvec import location
 from delvec.delta import checkpoint
 from delvec.delta.actions import Actions
-from delvec.delta.commit_file import parse_actions, verify_commit, verify_compaction
+from delvec.delta.checkpoint import DamagedCheckpointError
+from delvec.delta.commit_file import NotJsonError, parse_actions, verify_commit, verify_compaction
 from delvec.delta.log import SIDECARS, Checkpoint, Compaction, Segment
 from delvec.delta.replay import NO_FILES, NO_STATE, FileActions, SmallState, advance, newest, without
-from delvec.errors import FormatError
+from delvec.errors import FormatError, ObjectNotFoundError
 from delvec.storage import Entry, Storage, in_parallel
 
 R = TypeVar("R")
@@ -22,13 +23,17 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """One version of the log, reconciled. ``recent`` is what came after ``checkpoint``."""
+    """One version of the log, reconciled. ``recent`` is what came after ``checkpoint``.
+
+    ``passed_over`` are the damaged checkpoints that were to be read, and could be done without.
+    """
 
     version: int
     small: SmallState
     adds: pa.Table
     checkpoint: Checkpoint | None
     recent: FileActions
+    passed_over: tuple[FormatError, ...] = ()
 
 
 def load(storage: Storage, segment: Segment) -> LogState:
@@ -53,7 +58,8 @@ def extend(storage: Storage, state: LogState, version: int, tail: Sequence[Entry
     later = _read_tail(storage, tail)
     adds = checkpoint.concat([without(state.adds, later.files), later.files.adds])
     recent = newest([state.recent, later.files])
-    return LogState(version, _advanced(state.small, later), adds, state.checkpoint, recent)
+    small = _advanced(state.small, later)
+    return LogState(version, small, adds, state.checkpoint, recent, state.passed_over)
 
 
 def tombstones(storage: Storage, state: LogState) -> pa.Table:
@@ -130,22 +136,33 @@ def _parquet_paths(found: Checkpoint) -> list[str]:
 def _head(storage: Storage, path: str) -> Actions:
     """The small actions of a checkpoint file (all actions of a JSON one), sidecars as locations."""
     if path.endswith(".json"):
-        data = storage.read(path)
-        try:
-            actions = parse_actions(data)
-        except FormatError as error:
-            raise error.at(location.join(storage.root, path)) from None
+        actions = _json_head(storage, path)
     else:
         actions = _named(storage, path, checkpoint.read_small_actions)
     folder = location.join(storage.root, SIDECARS)
     return replace(actions, sidecars=tuple(location.resolve(folder, name) for name in actions.sidecars))
 
 
+def _json_head(storage: Storage, path: str) -> Actions:
+    where = location.join(storage.root, path)
+    data = storage.read(path)
+    if not data.strip():
+        raise DamagedCheckpointError("checkpoint is empty, expected actions", path=where)
+    try:
+        return parse_actions(data)
+    except NotJsonError as error:
+        raise DamagedCheckpointError(error.message, path=where, offset=error.offset) from None
+    except FormatError as error:
+        raise error.at(where) from None
+
+
 def _named(storage: Storage, path: str, read: Callable[[pa.NativeFile], R]) -> R:
-    """``read`` of the file at ``path``; a file that is bad is named."""
-    with storage.open_input(path) as source:
-        try:
+    """``read`` of the file at ``path``; a file that is bad or missing is named."""
+    where = path if location.is_absolute(path) else location.join(storage.root, path)
+    try:
+        with storage.open_input(path) as source:
             return read(source)
-        except FormatError as error:
-            where = path if location.is_absolute(path) else location.join(storage.root, path)
-            raise error.at(where) from None
+    except ObjectNotFoundError:
+        raise DamagedCheckpointError("checkpoint file is missing", path=where) from None
+    except FormatError as error:
+        raise error.at(where) from None

@@ -14,8 +14,8 @@ Every other file is foreign and ignored.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -51,13 +51,18 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What the log directory holds, by version. ``whole`` is false where it starts in the middle."""
+    """What the log directory holds, by version. ``whole`` is false where it starts in the middle.
+
+    A version may have several checkpoints, of which any will do: the last is tried first. ``incomplete`` has
+    the first missing part of each multi-part checkpoint that lacks one.
+    """
 
     location: str
     commits: dict[int, Entry]
-    checkpoints: dict[int, Checkpoint]
+    checkpoints: dict[int, tuple[Checkpoint, ...]]
     compactions: tuple[Compaction, ...]
     whole: bool
+    incomplete: dict[int, str]
 
     @property
     def latest(self) -> int:
@@ -70,6 +75,12 @@ class Listing:
         if 0 in self.commits:
             return 0
         return min(self.checkpoints, default=-1)
+
+    def without(self, damaged: Checkpoint) -> Listing:
+        """The same log, as if that checkpoint were not there."""
+        left = tuple(c for c in self.checkpoints[damaged.version] if c != damaged)
+        others = {version: kept for version, kept in self.checkpoints.items() if version != damaged.version}
+        return replace(self, checkpoints=others | ({damaged.version: left} if left else {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +114,8 @@ def segment(listing: Listing, version: int | None = None) -> Segment:
     _verify_is_table(listing)
     version = listing.latest if version is None else version
     _verify_version_in_range(listing, version)
-    checkpoint = max(
-        (c for c in listing.checkpoints.values() if c.version <= version), key=_version, default=None
-    )
+    newest = max((known for known in listing.checkpoints if known <= version), default=None)
+    checkpoint = None if newest is None else listing.checkpoints[newest][-1]
     first = checkpoint.version + 1 if checkpoint else 0
     return Segment(version, checkpoint, tail(listing, first, version))
 
@@ -148,15 +158,11 @@ def _verify_version_in_range(listing: Listing, version: int) -> None:
         )
 
 
-def _version(checkpoint: Checkpoint) -> int:
-    return checkpoint.version
-
-
 def _sort_out(location: str, entries: Iterable[Entry], *, whole: bool) -> Listing:
     commits: dict[int, Entry] = {}
     compactions: list[Compaction] = []
-    classic: dict[int, str] = {}
-    v2: dict[int, str] = {}
+    classic: list[Checkpoint] = []
+    v2: list[Checkpoint] = []
     parts: dict[tuple[int, int], dict[int, str]] = {}
     for entry in entries:
         folder, _, name = entry.path.rpartition("/")
@@ -167,18 +173,31 @@ def _sort_out(location: str, entries: Iterable[Entry], *, whole: bool) -> Listin
         elif found := _COMPACTED.fullmatch(name):
             compactions.append(Compaction(int(found[1]), int(found[2]), entry.path))
         elif found := _CLASSIC.fullmatch(name):
-            classic[int(found[1])] = entry.path
+            classic.append(Checkpoint(int(found[1]), (entry.path,)))
         elif found := _V2.fullmatch(name):
-            v2[int(found[1])] = entry.path
+            v2.append(Checkpoint(int(found[1]), (entry.path,)))
         elif found := _PART.fullmatch(name):
             parts.setdefault((int(found[1]), int(found[3])), {})[int(found[2])] = entry.path
-    # Where a version has several checkpoints any of them will do; later lines win.
-    checkpoints = {version: Checkpoint(version, (path,)) for version, path in classic.items()}
-    for (version, count), found_parts in parts.items():
-        if sorted(found_parts) == list(range(1, count + 1)):
-            checkpoints[version] = Checkpoint(version, tuple(path for _, path in sorted(found_parts.items())))
-    checkpoints |= {version: Checkpoint(version, (path,)) for version, path in v2.items()}
-    return Listing(location, commits, checkpoints, tuple(compactions), whole)
+    complete, incomplete = _multi_part(parts)
+    checkpoints: dict[int, tuple[Checkpoint, ...]] = {}
+    for checkpoint in (*classic, *complete, *v2):
+        checkpoints[checkpoint.version] = (*checkpoints.get(checkpoint.version, ()), checkpoint)
+    return Listing(location, commits, checkpoints, tuple(compactions), whole, incomplete)
+
+
+def _multi_part(
+    parts: Mapping[tuple[int, int], Mapping[int, str]],
+) -> tuple[list[Checkpoint], dict[int, str]]:
+    """The multi-part checkpoints that have all parts, and a missing part of each that has not."""
+    complete: list[Checkpoint] = []
+    incomplete: dict[int, str] = {}
+    for (version, count), found in parts.items():
+        missing = next((number for number in range(1, count + 1) if number not in found), None)
+        if missing is None and len(found) == count:
+            complete.append(Checkpoint(version, tuple(path for _, path in sorted(found.items()))))
+        elif missing is not None:
+            incomplete[version] = f"{LOG}/{version:020d}.checkpoint.{missing:010d}.{count:010d}.parquet"
+    return complete, incomplete
 
 
 def _hinted_version(storage: Storage) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -78,6 +78,11 @@ class Snapshot:
     def txns(self) -> Mapping[str, int]:
         """The last version that each idempotent writer has written."""
         return {app_id: txn.version for app_id, txn in self.state.small.txns.items()}
+
+    @property
+    def passed_over(self) -> Sequence[FormatError]:
+        """The damaged checkpoints that were skipped when the version was read."""
+        return self.state.passed_over
 
     @cached_property
     def mapping(self) -> str:

@@ -11,9 +11,10 @@ import pyarrow as pa
 from delvec.delta import commit, creation
 from delvec.delta.checkpoint_writing import write_checkpoint
 from delvec.delta.history import CommitTimes, as_datetime, list_commits
-from delvec.delta.load import extend, load
-from delvec.delta.log import Listing, Segment, list_from_hint, list_log, segment, tail
+from delvec.delta.load import extend
+from delvec.delta.log import Listing, list_log, tail
 from delvec.delta.properties import CHECKPOINT_INTERVAL, DEFAULT_CHECKPOINT_INTERVAL, count
+from delvec.delta.recovery import load_version
 from delvec.delta.snapshot import Snapshot
 from delvec.delta.winners import read_winner
 from delvec.errors import CommitConflictError, FormatError, InvalidOperationError, StorageError
@@ -148,21 +149,10 @@ class DeltaTable:
 
     def _newest(self) -> Snapshot:
         if self._latest is None or not self._advanced():
-            listing, found = self._newest_segment()
-            self._keep(Snapshot(self.storage, load(self.storage, found)), listing)
+            state, listing = load_version(self.storage)
+            self._keep(Snapshot(self.storage, state), listing)
         assert self._latest is not None
         return self._latest
-
-    def _newest_segment(self) -> tuple[Listing, Segment]:
-        listing = list_from_hint(self.storage)
-        try:
-            return listing, segment(listing)
-        except FormatError:
-            if listing.whole:
-                raise
-        # The hint led to a broken place: a checkpoint before it may still have all that follows.
-        listing = list_log(self.storage)
-        return listing, segment(listing)
 
     def _advanced(self) -> bool:
         """Bring the remembered snapshot up to date; False where the log must be read anew."""
@@ -189,10 +179,8 @@ class DeltaTable:
         # Another table may have taken the old one's place.
         if held is not None and held.version == version and self._advanced():
             return held
-        listing = list_from_hint(self.storage)
-        if not listing.whole and version not in range(min(listing.checkpoints), listing.latest + 1):
-            listing = list_log(self.storage)
-        return Snapshot(self.storage, load(self.storage, segment(listing, version)))
+        state, _ = load_version(self.storage, version)
+        return Snapshot(self.storage, state)
 
 
 def _instant(timestamp: dt.datetime | str) -> dt.datetime:

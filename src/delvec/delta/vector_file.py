@@ -42,7 +42,7 @@ def read_blobs(data: bytes) -> list[tuple[int, bytes]]:
     found: list[tuple[int, bytes]] = []
     offset = VERSION_SIZE
     while offset < len(data):
-        _check_length_field(data, offset)
+        _check_start(data, offset)
         length = int.from_bytes(data[offset : offset + blob.LENGTH_SIZE], "big")
         _check_blob(data, offset, length)
         end = offset + length + blob.FRAME_SIZE
@@ -55,17 +55,23 @@ def _check_version(data: bytes) -> None:
     if not data:
         raise CorruptVectorError(f"vector file is empty, expected a version byte of {VERSION}", offset=0)
     if data[0] != VERSION:
-        raise CorruptVectorError(f"vector file version is {data[0]}, expected {VERSION}", offset=0)
+        raise CorruptVectorError(
+            f"not a deletion vector file, expected a version byte of {VERSION}", offset=0
+        )
 
 
-def _check_length_field(data: bytes, offset: int) -> None:
+def _check_start(data: bytes, offset: int) -> None:
     left = len(data) - offset
-    if left < blob.LENGTH_SIZE:
+    if left < blob.LENGTH_SIZE + blob.MAGIC_SIZE:
         raise CorruptVectorError(
             f"vector file ends with {left} bytes, expected a blob of at least "
             f"{blob.FRAME_SIZE + blob.MIN_BARE_SIZE}",
             offset=offset,
         )
+    try:
+        blob.check_magic(data[offset + blob.LENGTH_SIZE : offset + blob.LENGTH_SIZE + blob.MAGIC_SIZE])
+    except CorruptVectorError as error:
+        raise CorruptVectorError(error.message, offset=offset) from None
 
 
 def _check_blob(data: bytes, offset: int, length: int) -> None:

@@ -234,8 +234,9 @@ def _check_file_size(size: int) -> None:
 
 def _check_magic(found: bytes, where: str, offset: int) -> None:
     if found != MAGIC:
+        # What stands there is not shown: it may be of a file that is something else, and secret.
         raise FormatError(
-            f"Puffin magic at the {where} is {found.hex()}, expected {MAGIC.hex()}", offset=offset
+            f"not a Puffin file, expected the magic {MAGIC.hex()} at the {where}", offset=offset
         )
 
 

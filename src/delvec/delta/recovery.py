@@ -1,0 +1,80 @@
+"""A version of the log, read also where a checkpoint is damaged.
+
+A checkpoint only saves time: an older one and the commits after it, or all commits, add up to the same
+version. So a checkpoint that cannot be read is skipped with a warning, as Delta-Spark does. Where the commits
+are not there, its damage is the error.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from delvec import location
+from delvec.delta.checkpoint import DamagedCheckpointError
+from delvec.delta.load import LogState, load
+from delvec.delta.log import Checkpoint, Listing, Segment, list_from_hint, list_log, segment
+from delvec.errors import DelvecError, FormatError
+from delvec.storage import Storage
+
+Damage = tuple[Checkpoint, DamagedCheckpointError]
+
+
+def load_version(storage: Storage, version: int | None = None) -> tuple[LogState, Listing]:
+    """The state of the version, the newest where none is given, and what the log was seen to hold."""
+    listing, found = _files_of(storage, version)
+    damage: list[Damage] = []
+    while True:
+        try:
+            state = load(storage, found)
+        except DamagedCheckpointError as error:
+            assert found.checkpoint is not None
+            damage.append((found.checkpoint, error))
+            listing = _without(list_log(storage), damage)
+            try:  # the same version: without its checkpoint the log may seem to end earlier
+                found = segment(listing, found.version)
+            except DelvecError:
+                raise damage[0][1] from None
+        else:
+            _warn(damage, found.version)
+            return replace(state, passed_over=tuple(error for _, error in damage)), listing
+
+
+def _files_of(storage: Storage, version: int | None) -> tuple[Listing, Segment]:
+    listing = list_from_hint(storage)
+    if not listing.whole and (version is None or version >= min(listing.checkpoints)):
+        with suppress(DelvecError):
+            return listing, segment(listing, version)
+        # The hint led to a broken place: a checkpoint before it may still have all that follows.
+    if not listing.whole:
+        listing = list_log(storage)
+    try:
+        return listing, segment(listing, version)
+    except FormatError as error:
+        raise _incomplete(listing, error) or error from None
+
+
+def _without(listing: Listing, damage: Sequence[Damage]) -> Listing:
+    for checkpoint, _ in damage:
+        if checkpoint in listing.checkpoints.get(checkpoint.version, ()):
+            listing = listing.without(checkpoint)
+    return listing
+
+
+def _incomplete(listing: Listing, error: FormatError) -> FormatError | None:
+    """The error that names a missing part of a checkpoint, where that would have made up for lost commits."""
+    if 0 in listing.commits or not listing.incomplete:
+        return None
+    missing = listing.incomplete[max(listing.incomplete)]
+    return FormatError(
+        f"part of a checkpoint is missing, expected all parts or all commits ({error.message})",
+        path=location.join(listing.location, missing),
+    )
+
+
+def _warn(damage: Sequence[Damage], version: int) -> None:
+    for _, error in damage:
+        message = f"skipped a damaged checkpoint, version {version} was read without it: {error}"
+        warnings.warn(message, stacklevel=3)
