@@ -49,7 +49,9 @@ def damage(writer: Writer, pattern: str, share: float) -> Path:
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * share)])
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # Hadoop's own checksum
-    for checksum in writer.log_files("*.crc"):  # with these Delta-Spark opens the checkpoint too late to skip it
+    for checksum in writer.log_files(
+        "*.crc"
+    ):  # with these Delta-Spark opens the checkpoint too late to skip it
         checksum.unlink()
     writer.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
     return path
