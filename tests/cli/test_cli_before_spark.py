@@ -54,6 +54,12 @@ def test_changes(delvec, orders, no_spark, command, message):
         ("SELECT 1; SELECT 2", 2, "syntax error"),
         ("SELECT * FROM delvec.`/nowhere/at/all`", 3, "no table at /nowhere/at/all"),
         ("INSERT INTO delvec.`/nowhere/at/all` VALUES (1)", 3, "no table at /nowhere/at/all"),
+        ("EXPLAIN DELETE FROM {orders} WHERE amuont > 3", 2, "unknown column `amuont` in WHERE"),
+        (
+            "FROM {orders} INSERT INTO delvec.`/nowhere/a` SELECT 1 INSERT INTO {orders} SELECT *",
+            3,
+            "/nowhere/a",
+        ),
         ("DELETE FROM {orders} WHERE", 2, "expected a condition"),
         ("DELETE FROM {orders} WHERE amuont > 3", 2, "unknown column `amuont` in WHERE 'amuont > 3'"),
         ("UPDATE {orders} SET amuont = 3", 2, "unknown column `amuont` in SET"),

@@ -26,7 +26,6 @@ CASES = {
     "classic, empty": ({}, {}, "*4.checkpoint.parquet", 0),
     "classic, truncated": ({}, {}, "*4.checkpoint.parquet", 0.5),
     "one of several parts": ({}, {"checkpoint_partSize": "3"}, "*4.checkpoint.*1.*.parquet", 0.5),
-    "v2, its sidecar": ({"checkpointPolicy": "v2"}, V2, "_sidecars/*.parquet", 0.5),
     "v2, its top": ({"checkpointPolicy": "v2"}, V2, "*4.checkpoint.*.parquet", 0.5),
 }
 
@@ -76,6 +75,16 @@ def test_the_rows_of_delta_spark(delta_spark: Any, tmp_path: Path, case: str) ->
     writer.sql("DELETE FROM {t} WHERE id = 9")
     table.delete("id = 10")
     assert by_delta_spark(writer) == [n for n in expected if n not in (9, 10)]
+
+
+def test_a_damaged_sidecar_stops_delta_spark_but_not_delvec(delta_spark: Any, tmp_path: Path) -> None:
+    writer = written(delta_spark, tmp_path / "t", {"checkpointPolicy": "v2"}, V2)
+    damaged = damage(writer, "_sidecars/*.parquet", 0.5)
+    with pytest.raises(Exception, match="FAILED_READ_FILE"):
+        by_delta_spark(writer)
+    with pytest.warns(UserWarning, match=re.escape(damaged.name)):
+        table = Table.open(delta_spark, str(writer.path))
+    assert sorted(row.id for row in table.to_df().collect()) == [n for n in range(7, 56) if n % 10 != 3]
 
 
 def test_neither_reads_it_without_the_commits(delta_spark: Any, tmp_path: Path) -> None:

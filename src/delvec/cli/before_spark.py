@@ -21,7 +21,19 @@ from delvec.statements.definitions import is_path
 from delvec.statements.lexer import Kind, Token, tokenize
 from delvec.statements.parser import parse
 from delvec.statements.relations import relations
-from delvec.statements.tree import Create, Delete, Insert, Query, Statement, Update
+from delvec.statements.tree import (
+    Create,
+    CreateView,
+    Delete,
+    DropTable,
+    Explain,
+    Insert,
+    MultiInsert,
+    Other,
+    Query,
+    Statement,
+    Update,
+)
 
 # Of expressions made of these, columns, numbers and strings, sqlglot accepts at least what Spark accepts.
 _SIMPLE_WORDS = frozenset(("AND", "OR", "NOT", "IS", "NULL", "IN", "BETWEEN", "LIKE", "TRUE", "FALSE"))
@@ -62,16 +74,25 @@ def verify_column(name: str, schema: Schema, what: str) -> None:
 
 def verify_statement(text: str, options: Mapping[str, str]) -> None:
     """Refuse a statement that does not parse, or whose table or columns are not there."""
-    statement = parse(text, is_path)
-    if isinstance(statement, Query):
-        for relation in relations(statement.text):
-            _snapshot_of(relation.name, options)
-    if isinstance(statement, Create):
-        return
-    table: Name | None = getattr(statement, "table", None)
-    snapshot = None if table is None else _snapshot_of(table, options)
-    if snapshot is not None and isinstance(statement, Delete | Update | Insert):
-        _verify_columns(statement, snapshot.schema)
+    _verify_statement(parse(text, is_path), options)
+
+
+def _verify_statement(statement: Statement, options: Mapping[str, str]) -> None:
+    match statement:
+        case Query(query):
+            for relation in relations(query):
+                _snapshot_of(relation.name, options)
+        case Explain(change):
+            _verify_statement(change, options)
+        case MultiInsert(inserts):
+            for insert in inserts:
+                _verify_statement(insert, options)
+        case Create() | DropTable() | CreateView() | Other():
+            return  # whose table need not be there
+        case _:
+            snapshot = _snapshot_of(statement.table, options)
+            if snapshot is not None:
+                _verify_columns(statement, snapshot.schema)
 
 
 def _verify_columns(statement: Statement, schema: Schema) -> None:
