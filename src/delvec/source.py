@@ -8,21 +8,26 @@ Spark runs it in three places, each a process of its own, and ships the objects 
 
 Spark imports this module when it looks for data sources, also for others than this one: what is heavy is
 imported where it is used.
+
+An error reaches the user as the text that such a process makes of it. For delvec's own errors that is their
+message alone (`_plain_errors`); others keep their traceback, which helps to find them.
 """
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
-from delvec.errors import InvalidOperationError
+from delvec.errors import DelvecError, InvalidOperationError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,6 +41,22 @@ if TYPE_CHECKING:
     from delvec.storage import Storage
 
 _PUSHDOWN_WORKER = "data_source_pushdown_filters"
+_WORKER_SETTING = "PYTHON_WORKER_FACTORY_"  # what Spark tells its Python processes begins so
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Errors of delvec reach the user without a traceback of Spark's Python process in front.
+
+    Such a process makes a text of the error and ends, so what is set here outlives nothing.
+    """
+    try:
+        yield
+    except DelvecError:
+        if any(name.startswith(_WORKER_SETTING) for name in os.environ):
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+            sys.tracebacklimit = 0  # for a PySpark that does not know the former
+        raise
 
 
 class _Shipped:
@@ -111,18 +132,56 @@ class DelvecSource(_Shipped, DataSource):
     def name(cls) -> str:
         return "delvec"
 
+    @_plain_errors()
     def schema(self) -> StructType:
         from delvec.spark.types import logical  # noqa: PLC0415
 
         self._relation = load(self.options)
         return logical(self._relation.chosen)
 
+    @_plain_errors()
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - it is what ``schema`` gave
         if self._relation is None:
             raise InvalidOperationError(
                 "the schema cannot be set, the table has one: select columns with the option `columns`"
             )
         return PushdownReader(self._relation) if _filters_are_pushed() else Reader(self._relation)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's name
+        return _NoStream()
+
+    @_plain_errors()
+    def writer(self, schema: StructType, overwrite: bool) -> Any:  # noqa: ARG002, FBT001 - Spark's signature
+        raise UnsupportedFeatureError(
+            'df.write.format("delvec") cannot write, expected Table.append(df), Table.overwrite(df) or '
+            "Table.create(spark, path, df)",
+            feature="write",
+        )
+
+    @_plain_errors()
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: ARG002, FBT001, N802
+        raise UnsupportedFeatureError(
+            "delvec has no streaming write, expected Table.append(df) in foreachBatch", feature="writeStream"
+        )
+
+
+class _NoStream(DataSourceStreamReader):
+    """Refuses a streaming read when it starts: ``load`` is not told that it is one.
+
+    Where ``streamReader`` itself fails, Spark hides the error behind one of its own.
+    """
+
+    @_plain_errors()
+    def latestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        raise UnsupportedFeatureError(
+            'delvec has no streaming read, expected spark.read.format("delvec") or Table.to_df()',
+            feature="readStream",
+        )
+
+    initialOffset = latestOffset  # noqa: N815 - whichever Spark asks for first
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:  # noqa: ARG002 - never asked for
+        return iter(())
 
 
 @dataclass
@@ -140,6 +199,7 @@ class Reader(_Shipped, DataSourceReader):
         self._tests: list[FilterTest] = []
 
     @cached_property
+    @_plain_errors()
     def _planned(self) -> tuple[BatchScan, list[InputPartition]]:
         from delvec.predicate import SqlSettings  # noqa: PLC0415
         from delvec.spark import pushdown, tasks  # noqa: PLC0415
@@ -168,7 +228,8 @@ class Reader(_Shipped, DataSourceReader):
         from delvec.spark.batches import read_parts  # noqa: PLC0415
 
         if isinstance(partition, Task):  # Spark asks for None where there are no partitions
-            yield from read_parts(self.scan, partition.parts)
+            with _plain_errors():
+                yield from read_parts(self.scan, partition.parts)
 
 
 class PushdownReader(Reader):

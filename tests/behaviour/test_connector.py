@@ -14,6 +14,7 @@ from itertools import chain
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.functions import udf
 
 from delta_log import LogWriter, add, column
 from delvec import source
@@ -370,10 +371,73 @@ def test_what_is_asked_wrong_is_said_at_load(spark, tmp_path):
     )
     both = {"version": 1, "timestamp": "2025-01-01"}
     assert "both version 1 and timestamp 2025-01-01" in error_of(lambda: load(spark, place, **both))
-    assert "option 'versionasof' is not known" in error_of(lambda: load(spark, place, versionAsOf=1))
+    assert "option 'verzion' is not known" in error_of(lambda: load(spark, place, verzion=1))
+    twice = {"version": 1, "versionAsOf": 1}
+    assert "both version 1 and versionAsOf 1 are given" in error_of(lambda: load(spark, place, **twice))
     assert f"no table at {tmp_path}" in error_of(lambda: load(spark, tmp_path))
     given = spark.read.format("delvec").schema("id long")
     assert "the schema cannot be set" in error_of(lambda: given.load(str(place)).collect())
+
+
+def test_the_options_of_delta_for_time_travel(spark, tmp_path):
+    write_sample_table(str(tmp_path / "t"))
+    for options in ({"versionAsOf": 0}, {"timestampAsOf": "2025-01-01T12:00:00Z"}):
+        assert load(spark, tmp_path / "t", **options).count() == 40
+    assert load(spark, tmp_path / "t", versionAsOf="1").count() == 27
+
+
+def test_a_relative_path_is_refused_at_load(spark, tmp_path, monkeypatch):
+    """It would be looked for where Spark was started, where another table may be."""
+    write_sample_table(str(tmp_path / "t"))
+    monkeypatch.chdir(tmp_path)
+    for path in ("t", "./t", "../t"):
+        message = error_of(lambda path=path: load(spark, path))
+        assert f"path '{path}' is relative, expected an absolute path or a URL" in message
+        assert "os.path.abspath" in message
+    assert load(spark, (tmp_path / "t").as_uri()).count() == 23
+
+
+def test_streams_are_refused_when_they_start(spark, tmp_path):
+    write_sample_table(str(tmp_path / "t"))
+    read = spark.readStream.format("delvec").load(str(tmp_path / "t")).writeStream.format("noop")
+    written = spark.readStream.format("rate").load().writeStream.format("delvec")
+    for stream, words in ((read, "has no streaming read"), (written, "has no streaming write")):
+        started = stream.option("checkpointLocation", str(tmp_path / words)).option(
+            "path", str(tmp_path / "t")
+        )
+        message = error_of(lambda started=started: started.start().awaitTermination(60))
+        assert words in message
+        assert "Traceback" not in message
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_writing_is_refused_by_the_verbs_that_write(spark, tmp_path, mode):
+    write_sample_table(str(tmp_path / "t"))
+    frame = spark.range(3)
+    message = error_of(lambda: frame.write.format("delvec").mode(mode).save(str(tmp_path / "t")))
+    assert "Table.append(df)" in message
+    assert "Traceback" not in message
+    assert open_table(str(tmp_path / "t")).snapshot().version == 2
+
+
+def test_errors_come_without_a_traceback(spark, tmp_path):
+    """Spark's Python processes make a text of an error; of ours it is the message alone."""
+    write_sample_table(str(tmp_path / "t"))
+    place = tmp_path / "t"
+    frame = load(spark, place, columns="id")
+    for vector in place.glob("*.bin"):
+        vector.unlink()
+    for action in (
+        lambda: load(spark, place, columns="nope"),
+        lambda: load(spark, tmp_path / "nothing"),
+        lambda: spark.read.format("delvec").schema("id long").load(str(place)).collect(),
+        frame.collect,
+    ):
+        message = error_of(action)
+        assert "Traceback" not in message
+        assert "delvec.errors." in message.split("\n\tat ")[0]
+    failing = udf(lambda _: 1 / 0, "int")  # other errors of the session keep theirs
+    assert "Traceback" in error_of(lambda: spark.range(1).select(failing("id")).collect())
 
 
 def test_what_is_broken_is_named_when_read(spark, tmp_path):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from delvec.errors import InvalidOperationError
+from delvec.location import is_absolute
 from delvec.predicate.binding import quoted
 from delvec.schema import Schema
 from delvec.storage.options import store_config
@@ -44,9 +45,8 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     if "paths" in options:
         raise InvalidOperationError(f"paths are {options['paths']}, expected the location of one table")
     path = options.pop("path", "")
-    if not path:
-        raise InvalidOperationError("no location, expected load(<location of a table>)")
-    version, timestamp = options.pop("version", None), options.pop("timestamp", None)
+    _verify_absolute(path)
+    version, timestamp = _either(options, "version"), _either(options, "timestamp")
     if version is not None and timestamp is not None:
         raise InvalidOperationError(
             f"both version {version} and timestamp {timestamp} are given, expected one of them"
@@ -62,6 +62,27 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         time_zone,
         options,
     )
+
+
+def _verify_absolute(path: str) -> None:
+    if not path:
+        raise InvalidOperationError("no location, expected load(<location of a table>)")
+    if not is_absolute(path):
+        # Spark resolves it in a process of its own, whose folder is the one that Spark was started in.
+        raise InvalidOperationError(
+            f"path {path!r} is relative, expected an absolute path or a URL: Spark looks it up in a process "
+            "of its own, not in your program's folder. Pass os.path.abspath(path), or use Table.open"
+        )
+
+
+def _either(options: dict[str, str], name: str) -> str | None:
+    """The option of that name or of Delta's name for it, but not both."""
+    ours, deltas = options.pop(name, None), options.pop(f"{name}asof", None)
+    if ours is not None and deltas is not None:
+        raise InvalidOperationError(
+            f"both {name} {ours} and {name}AsOf {deltas} are given, expected one of them"
+        )
+    return deltas if ours is None else ours
 
 
 def split_names(text: str) -> tuple[str, ...]:
