@@ -27,6 +27,7 @@ from delvec.errors import (
     UnsupportedFeatureError,
 )
 from delvec.formats import Table
+from delvec.row_delta import has_file_id
 from delvec.storage import Storage, open_storage
 
 DELTA = "delta"
@@ -60,12 +61,31 @@ def new_table(location_text: str, table_format: str, options: Mapping[str, str] 
     found = find_format(storage)
     if found is not None:
         raise InvalidOperationError(f"a table ({found}) already exists: {storage.root}")
+    _verify_no_data(storage)
     if table_format == DELTA:
         return DeltaTable(storage)
     if table_format == ICEBERG:
         message = f"Iceberg tables cannot be created yet: {storage.root}"
         raise UnsupportedFeatureError(message, feature=ICEBERG)
     raise InvalidOperationError(f"format is {table_format!r}, expected {DELTA} or {ICEBERG}")
+
+
+def _verify_no_data(storage: Storage) -> None:
+    """Refuse a folder of Parquet files that belong to no table: readers of the folder would see both."""
+    found = next((entry.path for entry in storage.list() if _is_data(entry.path)), None)
+    if found is not None:
+        raise InvalidOperationError(
+            f"the location holds Parquet files but no table ({found}), expected an empty location "
+            f"(Table.convert, for a folder of Parquet files, is not there yet): {storage.root}"
+        )
+
+
+def _is_data(path: str) -> bool:
+    """Whether Spark would read the file as one of a Parquet folder (no part of its path is hidden), and it is
+    none that a crashed create left.
+    """
+    hidden = (part[:1] in ("_", ".") and "=" not in part for part in path.split("/"))
+    return path.endswith(".parquet") and not any(hidden) and not has_file_id(path)
 
 
 def find_format(storage: Storage) -> str | None:

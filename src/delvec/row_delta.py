@@ -7,6 +7,8 @@ became of it. What grows with the number of files is an Arrow table, as in `plan
 
 from __future__ import annotations
 
+import re
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -36,6 +38,20 @@ partition   a text for each partition column, in the order of ``WriteRules.parti
             as they are
 record_count, stats   what the format has found out of the file, in its own words; null: not yet
 """
+
+
+_FILE_IDS = uuid.UUID("2b8f0f0e-4f0c-5d3a-9a55-0d4f6c1e7b21")
+_FILE_ID = re.compile("-[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}[.]")
+
+
+def new_file_id() -> uuid.UUID:
+    """A random id for names of data files. Its version is 5, where other writers have 4."""
+    return uuid.uuid5(_FILE_IDS, uuid.uuid4().hex)
+
+
+def has_file_id(name: str) -> bool:
+    """Whether delvec gave the name to a data file: without a table, it is what a crashed create left."""
+    return _FILE_ID.search(name) is not None
 
 
 def with_measures(files: pa.Table, found: pa.Table) -> pa.Table:

@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from delvec import detect, formats
-from delvec.errors import InvalidOperationError, StorageError, UnsupportedFeatureError
+from delvec.errors import DelvecError, InvalidOperationError, StorageError, UnsupportedFeatureError
 from delvec.plan import ScanPlan
 from delvec.row_delta import Isolation, Txn
 from delvec.schema import Schema
@@ -21,10 +21,12 @@ from delvec.spark.append import STATIC
 from delvec.spark.assignments import Assignments
 from delvec.spark.commit import Rows, run
 from delvec.spark.delete import delete
+from delvec.spark.instants import instant_of
 from delvec.spark.merge import Merge, merge
 from delvec.spark.merge_builder import MergeBuilder
 from delvec.spark.merge_clauses import Clause
 from delvec.spark.merge_source import MergeSource
+from delvec.spark.notebook import html_pairs
 from delvec.spark.preview import (
     Preview,
     preview_delete,
@@ -36,9 +38,10 @@ from delvec.spark.scan import scan
 from delvec.spark.session import session_storage_options, sql_settings
 from delvec.spark.target import OperationResult, Target, translated
 from delvec.spark.text_lengths import as_created
-from delvec.spark.types import as_nullable, from_spark, logical, parse_ddl, quoted
+from delvec.spark.types import as_nullable, from_spark, logical, parse_ddl, quoted, spark_type
 from delvec.spark.update import update
 
+_COLUMNS_SHOWN = 20
 _FILE_COLUMNS = ["location", "size", "record_count", "partition"]
 _STORE_EXCEPTIONS = ("java.io.", "java.nio.file.", "org.apache.hadoop.fs.")
 _registered: dict[str, Table] = {}
@@ -123,21 +126,45 @@ class Table:
         return dict(self._table.snapshot().properties)
 
     def __repr__(self) -> str:
-        return f"Table({self.location!r}, format={self.format!r})"
+        base = f"Table({self.location!r}, format={self.format!r}"
+        try:
+            snapshot = self._table.snapshot()
+        except DelvecError:  # shown all the same
+            return base + ")"
+        return f"{base}, version={snapshot.version}, columns={_listed(snapshot.schema)!r})"
+
+    def _repr_html_(self) -> str:
+        try:
+            snapshot = self._table.snapshot()
+        except DelvecError as error:
+            return html_pairs("delvec table", [("location", self.location), ("error", error)])
+        facts = [
+            ("location", self.location),
+            ("format", self.format),
+            ("version", snapshot.version),
+            ("columns", _listed(snapshot.schema)),
+        ]
+        if snapshot.partition_columns:
+            facts.append(("partitioned by", ", ".join(snapshot.partition_columns)))
+        return html_pairs("delvec table", facts)
 
     def to_df(
         self,
         version: int | None = None,
         timestamp: dt.datetime | str | None = None,
         where: str | Column | None = None,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[str] | str | None = None,
     ) -> DataFrame:
         """The rows, deleted ones left out, for which ``where`` is true.
 
-        Files that cannot hold such a row are not opened. The DataFrame stays at its version.
+        Files that cannot hold such a row are not opened. The DataFrame stays at its version. ``timestamp``:
+        the version that was the newest at this time. A datetime without a zone is in Python's local time, a
+        text without a zone in the session's time zone.
         """
-        snapshot = self._table.snapshot(version, timestamp)
-        chosen = None if columns is None else _chosen(columns, snapshot, self._spark)
+        at = None if timestamp is None else instant_of(self._spark, timestamp)
+        snapshot = self._table.snapshot(version, at)
+        names = [columns] if isinstance(columns, str) else columns
+        chosen = None if names is None else _chosen(names, snapshot, self._spark)
         plan, problem = self._plan(snapshot, where if isinstance(where, str) else None)
         frame = scan(self._spark, plan, self._table.storage)
         if where is not None:
@@ -365,6 +392,13 @@ class Table:
             return snapshot.plan(where, settings=settings), None
         except InvalidOperationError as error:
             return snapshot.plan(None, settings=settings), error
+
+
+def _listed(schema: Schema) -> str:
+    """The first columns with their types."""
+    shown = [f"{field.name} {spark_type(field.type).simpleString()}" for field in schema]
+    more = [f"… ({len(shown)} columns)"] if len(shown) > _COLUMNS_SHOWN else []
+    return ", ".join(shown[:_COLUMNS_SHOWN] + more)
 
 
 def _level(given: str | None) -> Isolation | None:

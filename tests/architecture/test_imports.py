@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import resources
 
 import delvec
+import pyspark_delvec
 
 PUBLIC = {
     "CommitConflictError",
@@ -56,6 +58,11 @@ def test_the_delta_read_side_needs_no_engine() -> None:
     assert not {
         name for name in loaded if name.split(".")[0] in ("pyspark", "pyiceberg", "py4j", "deltalake")
     }
+
+
+def test_both_packages_say_that_they_are_typed() -> None:
+    for package in (delvec, pyspark_delvec):
+        assert (resources.files(package) / "py.typed").is_file()
 
 
 def test_the_public_names() -> None:

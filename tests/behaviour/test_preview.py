@@ -412,3 +412,12 @@ def test_a_merge_that_is_not_executed_says_so(spark, copied):
         "<merge, not executed: call .execute() (when matched delete, when matched update, "
         "when not matched insert)>"
     )
+
+
+def test_what_a_notebook_shows(spark, tmp_path):
+    table = made(spark, tmp_path / "a <b>")
+    shown = table.delete("v = 3", dry_run=True)._repr_html_()
+    assert "dry run: DELETE of version 2; nothing was changed" in shown
+    assert "a &lt;b&gt;" in shown
+    assert "<td>new-vector</td>" in shown
+    assert "<th>numDeletedRows</th><td>6</td>" in table.delete("v = 3")._repr_html_()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
+import shutil
+import time
 
 import pyarrow as pa
 import pytest
 
 from delta_log import column, metadata
+from delvec import sql
 from delvec.errors import CorruptVectorError, DelvecError, InvalidOperationError, TableNotFoundError
 from lake import Lake
 from scanning import collected, opened, same
@@ -46,7 +50,19 @@ def test_what_a_table_says_of_itself(spark, lake):
     assert (table.version, table.format, table.location) == (2, "delta", str(lake.root))
     assert table.schema.simpleString() == "struct<id:bigint,name:string,p:int>"
     assert table.properties == {"delta.enableDeletionVectors": "true"}
+    assert repr(table) == (
+        f"Table({str(lake.root)!r}, format='delta', version=2, columns='id bigint, name string, p int')"
+    )
+
+
+def test_what_a_table_shows_in_a_notebook(spark, lake):
+    table = opened(spark, lake)
+    shown = table._repr_html_()
+    assert "<tr><th>version</th><td>2</td></tr>" in shown
+    assert "<td>id bigint, name string, p int</td>" in shown
+    shutil.rmtree(lake.root)  # what is gone is shown, too
     assert repr(table) == f"Table({str(lake.root)!r}, format='delta')"
+    assert str(lake.root) in table._repr_html_()
 
 
 def test_files(spark, lake):
@@ -83,6 +99,57 @@ def test_versions_and_times(spark, lake):
         table.to_df(version=9)
 
 
+@pytest.fixture
+def local_zone():
+    """Sets Python's local time zone, and puts it back."""
+    before = os.environ.get("TZ")
+
+    def change(name):
+        os.environ["TZ"] = name
+        time.tzset()
+
+    yield change
+    os.environ.pop("TZ", None)
+    if before is not None:
+        os.environ["TZ"] = before
+    time.tzset()
+
+
+def test_times_without_a_zone(spark, lake, conf, local_zone):
+    """Versions 0, 1, 2 are of 22:13:20, 22:15:00 and 22:16:40 UTC."""
+    local_zone("Asia/Tokyo")
+    conf("spark.sql.session.timeZone", "America/New_York")
+    table = opened(spark, lake)
+
+    counts = {table.to_df(version=v).count(): v for v in range(3)}
+    assert len(counts) == 3
+
+    def version(timestamp):
+        return counts[table.to_df(timestamp=timestamp).count()]
+
+    assert version(dt.datetime(2023, 11, 15, 7, 15, 30)) == 1
+    assert version(dt.datetime(2023, 11, 14, 22, 15, 30, tzinfo=dt.UTC)) == 1
+    assert version("2023-11-14 17:15:30") == 1  # in New York
+    assert version("2023-11-14T22:15:30Z") == 1
+    assert version("2023-11-15 07:15:30 Asia/Tokyo") == 1
+    for row in table.history().collect():
+        assert version(row.timestamp) == row.version
+    for now in (dt.datetime.now(), dt.datetime.now(dt.UTC)):
+        assert version(now) == 2
+    assert version(str(spark.sql("SELECT string(now())").first()[0])) == 2
+    query = "SELECT count(*) FROM delvec.`{}` TIMESTAMP AS OF {}"
+    as_of = [(1, "'2023-11-14 17:15:30'"), (2, "current_timestamp()")]
+    for expected, text in as_of:
+        assert counts[sql(spark, query.format(table.location, text)).first()[0]] == expected
+    option = spark.read.format("delvec").option("timestamp", dt.datetime.now(dt.UTC).isoformat())
+    assert counts[option.load(table.location).count()] == 2
+    with pytest.raises(InvalidOperationError, match="in the future"):
+        table.to_df(timestamp=dt.datetime.now(dt.UTC) + dt.timedelta(hours=1))
+    for wrong in ("noon", dt.date(2023, 11, 14)):
+        with pytest.raises(InvalidOperationError, match="timestamp is"):
+            table.to_df(timestamp=wrong)
+
+
 def test_where_and_columns(spark, lake):
     from pyspark.sql import functions as f
 
@@ -94,6 +161,7 @@ def test_where_and_columns(spark, lake):
     assert only.columns == ["name"]
     same(only, [{"name": f"n{i % 7}"} for i in range(306, 310)])
     assert table.to_df(columns=["P", "ID"]).columns == ["P", "ID"]
+    assert table.to_df(columns="id").columns == ["id"]
 
 
 def test_conditions_that_only_spark_can_parse(spark, lake):

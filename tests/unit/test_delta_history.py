@@ -46,13 +46,23 @@ def test_a_time_without_a_zone_is_utc(tmp_path: Path) -> None:
     assert table.snapshot(timestamp="2024-01-01T02:30:00+01:00").version == 1
 
 
-@pytest.mark.parametrize(("hours", "where"), [(-1, "before the first"), (3, "after the last")])
+@pytest.mark.parametrize(
+    ("hours", "where"), [(-1, "before the first"), (1_000_000, "in the future, after the last")]
+)
 def test_a_time_out_of_range_names_the_range(tmp_path: Path, hours: int, where: str) -> None:
     table = table_with_times(tmp_path, 0, 1, 2)
     with pytest.raises(
         InvalidOperationError, match=rf"is {where} commit, expected 2024-01-01T00:00:00.*version 2"
     ):
         table.snapshot(timestamp=START + hours * HOUR)
+
+
+def test_a_time_after_the_last_commit_means_the_newest_version(tmp_path: Path) -> None:
+    table = table_with_times(tmp_path, 0, 1, 2)
+    assert table.snapshot(timestamp=START + 3 * HOUR).version == 2
+    assert table.snapshot(timestamp=dt.datetime.now(dt.UTC)).version == 2
+    with pytest.raises(InvalidOperationError, match="in the future"):
+        table.snapshot(timestamp=dt.datetime.now(dt.UTC) + HOUR)
 
 
 def test_a_time_that_is_none_is_refused(tmp_path: Path) -> None:

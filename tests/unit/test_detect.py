@@ -167,3 +167,18 @@ def test_vector_file_that_is_none(tmp_path):
 def test_vector_file_absent(tmp_path):
     with pytest.raises(ObjectNotFoundError):
         detect.open_vector_file(str(tmp_path / "v.bin"))
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "p=1/_p=2/a.parquet"])
+def test_a_new_table_is_refused_where_parquet_files_are(tmp_path, name):
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_bytes(b"PAR1")
+    with pytest.raises(InvalidOperationError, match=rf"holds Parquet files but no table \({name}\).*convert"):
+        detect.new_table(str(tmp_path), "delta")
+
+
+def test_a_new_table_may_be_where_other_files_are(tmp_path):
+    for name in ("_delvec_staging/x/a.parquet", ".hidden/a.parquet", "_SUCCESS", "readme.txt", "_a.parquet"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    assert detect.new_table(str(tmp_path), "delta").format == "delta"

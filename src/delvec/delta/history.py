@@ -23,6 +23,7 @@ from delvec.errors import FormatError, InvalidOperationError
 from delvec.storage import Storage, in_parallel
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_CLOCK_SKEW = dt.timedelta(minutes=1)  # by which the clock that gave the time may be ahead
 _MILLISECOND = dt.timedelta(milliseconds=1)
 
 HISTORY_SCHEMA = pa.schema(
@@ -76,13 +77,13 @@ class CommitTimes:
         return stated
 
     def version_at(self, timestamp: dt.datetime) -> int:
-        """The version that was the newest one at ``timestamp``."""
+        """The version that was the newest one at ``timestamp``; refuses a time in the future."""
         wanted = (timestamp - _EPOCH) // _MILLISECOND
         position = bisect_right(self.versions, wanted, key=self.millis)
         if position == 0:
             raise self._out_of_range(timestamp, "before the first")
-        if wanted > self.millis(self.versions[-1]):
-            raise self._out_of_range(timestamp, "after the last")
+        if wanted > self.millis(self.versions[-1]) and timestamp > dt.datetime.now(dt.UTC) + _CLOCK_SKEW:
+            raise self._out_of_range(timestamp, "in the future, after the last")
         return self.versions[position - 1]
 
     def _out_of_range(self, timestamp: dt.datetime, where: str) -> InvalidOperationError:

@@ -33,6 +33,7 @@ from delvec.spark.files import location_of
 from delvec.spark.merge import OPERATION as MERGE
 from delvec.spark.merge import Merge, MergeCounts, prepared
 from delvec.spark.merge_source import MergeSource
+from delvec.spark.notebook import html_pairs, html_rows
 from delvec.spark.own_values import new_rows
 from delvec.spark.partitions import same_partitions
 from delvec.spark.progress import ROWS_FOUND, tell
@@ -44,6 +45,8 @@ from delvec.spark.update import OPERATION as UPDATE
 from delvec.spark.write import partition_texts, partition_values
 from delvec.storage import Storage, in_parallel
 
+_SHOWN = ["location", "rows", "deleted", "matching", "outcome"]
+_FILES_SHOWN = 20
 _NONE = np.array([], np.int64)
 
 REMOVED = "removed"
@@ -110,6 +113,17 @@ class Preview(OperationResult):
         return (
             f"<dry run: {self.operation} of version {self.version} would change {touched} ({self.outcomes}); "
             f"{counts or 'row counts are not recorded'}; nothing was changed>"
+        )
+
+    def _repr_html_(self) -> str:
+        title = f"dry run: {self.operation} of version {self.version}; nothing was changed"
+        pairs = [("files", self.outcomes), *self.metrics.items()]
+        shown = self.files.select(_SHOWN).slice(0, _FILES_SHOWN)
+        more = len(self.files) - len(shown)
+        return (
+            html_pairs(title, pairs)
+            + html_rows(_SHOWN, zip(*(column.to_pylist() for column in shown.columns), strict=True))
+            + (f"<p>{more} more files</p>" if more else "")
         )
 
     @property

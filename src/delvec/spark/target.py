@@ -24,6 +24,7 @@ from delvec.spark.checks import VIOLATION
 from delvec.spark.conditions import expression, verify_condition
 from delvec.spark.conforming import evolved
 from delvec.spark.lineage import lineage_columns, scan_with_lineage
+from delvec.spark.notebook import html_pairs
 from delvec.spark.reserved_names import verify_new_names
 from delvec.spark.scan import scan
 from delvec.spark.session import kept_frame, sql_settings
@@ -42,6 +43,9 @@ class OperationResult:
 
     version: int
     metrics: Mapping[str, int]
+
+    def _repr_html_(self) -> str:
+        return html_pairs(f"version {self.version}", self.metrics.items())
 
 
 @dataclass(frozen=True, slots=True)

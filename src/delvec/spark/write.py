@@ -27,7 +27,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from delvec import location
 from delvec.errors import StorageError, UnsupportedFeatureError
-from delvec.row_delta import ADDED_SCHEMA, WriteRules, with_measures
+from delvec.row_delta import ADDED_SCHEMA, WriteRules, new_file_id, with_measures
 from delvec.schema import Array, DataType, Field, Map, Primitive, Struct, is_string
 from delvec.spark.checks import violation
 from delvec.spark.files import hadoop_path
@@ -231,7 +231,7 @@ def _writer_settings(spark: SparkSession) -> AbstractContextManager[None]:
 def _placed(
     storage: Storage, rules: WriteRules, staged: Sequence[Entry], staging: str, folder: str
 ) -> pa.Table:
-    write = uuid.uuid4()
+    write = new_file_id()
     targets, partitions = [], []
     for number, entry in enumerate(staged):
         *folders, name = entry.path.removeprefix(f"{staging}/").split("/")

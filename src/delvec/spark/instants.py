@@ -1,0 +1,41 @@
+"""Times that users give to choose a version: which instant each is."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from pyspark.sql import SparkSession
+
+from delvec.errors import InvalidOperationError
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def instant_of(spark: SparkSession, given: dt.datetime | str) -> dt.datetime:
+    """The instant, with its zone.
+
+    A datetime without a zone is in Python's local time, as those that ``collect`` gives; a text without a
+    zone is in the session's time zone, as in ``TIMESTAMP AS OF``.
+    """
+    if isinstance(given, str):
+        return _from_text(spark, given)
+    if not isinstance(given, dt.datetime):
+        raise InvalidOperationError(f"timestamp is {given!r}, expected a datetime or text")
+    return given if given.tzinfo is not None else given.astimezone()
+
+
+def _from_text(spark: SparkSession, text: str) -> dt.datetime:
+    try:
+        parsed = dt.datetime.fromisoformat(text)
+    except ValueError:
+        pass
+    else:
+        if parsed.tzinfo is not None:
+            return parsed
+    query = "SELECT unix_micros(TRY_CAST(:text AS TIMESTAMP_LTZ))"
+    micros = spark.sql(query, args={"text": text}).collect()[0][0]
+    if micros is None:
+        raise InvalidOperationError(
+            f"timestamp is {text!r}, expected ISO 8601 such as 2025-01-31 12:00:00 or 2025-01-31T12:00:00Z"
+        )
+    return _EPOCH + dt.timedelta(microseconds=micros)
