@@ -76,6 +76,10 @@ class InvalidOperationError(DelvecError):
     """A bad request: the message names the column, option, version or clause."""
 
 
+class SubqueryScopeWarning(UserWarning):
+    """A column in a subquery of a condition means the subquery's own table, and seems not to be meant so."""
+
+
 def _place(path: str | None, offset: int | None) -> str:
     if path is None:
         return "" if offset is None else f" at {offset}"

@@ -41,6 +41,7 @@ from delvec.spark.text_lengths import as_created
 from delvec.spark.types import as_nullable, from_spark, logical, parse_ddl, quoted, spark_type
 from delvec.spark.update import update
 
+_TARGET = "target"
 _COLUMNS_SHOWN = 20
 _FILE_COLUMNS = ["location", "size", "record_count", "partition"]
 _STORE_EXCEPTIONS = ("java.io.", "java.nio.file.", "org.apache.hadoop.fs.")
@@ -263,12 +264,17 @@ class Table:
         """Remove the rows for which ``where`` is true; all rows without it.
 
         ``isolation``, here and elsewhere: ``serializable``, ``write-serializable`` or ``snapshot``; what the
-        table says by default. ``alias``: what subqueries in the condition call this table. ``dry_run``, here
+        table says by default. ``alias``: what subqueries in the condition call this table, ``target`` by
+        default (unless a column has that name). ``dry_run``, here
         and elsewhere: change nothing, and return what would happen to each file (a ``Preview``).
         """
         verb = preview_delete if dry_run else delete
         return self._change(
-            lambda target: verb(target, where), new_rows=False, isolation=isolation, alias=alias
+            lambda target: verb(target, where),
+            new_rows=False,
+            isolation=isolation,
+            alias=alias,
+            default_alias=_TARGET,
         )
 
     @overload
@@ -304,14 +310,16 @@ class Table:
     ) -> OperationResult:
         """Give columns new values in the rows for which ``where`` is true; in all rows without it."""
         verb = preview_update if dry_run else update
-        return self._change(lambda target: verb(target, set, where), isolation=isolation, alias=alias)
+        return self._change(
+            lambda target: verb(target, set, where), isolation=isolation, alias=alias, default_alias=_TARGET
+        )
 
     def merge(
         self,
         source_df: Rows,
         on: str | Column,
         source_alias: str = "source",
-        target_alias: str = "target",
+        target_alias: str = _TARGET,
         merge_schema: bool = False,  # noqa: FBT001, FBT002
         *,
         isolation: str | None = None,
@@ -372,13 +380,20 @@ class Table:
         new_rows: bool = True,
         isolation: str | None = None,
         alias: str | None = None,
+        default_alias: str | None = None,
     ) -> OperationResult:
         """Run the verb on the newest version; again where another writer came first and mattered."""
         level = _level(isolation)
 
         def target(number: int) -> Target:
             return Target.of(
-                self._spark, self._table, new_rows=new_rows, run=number, level=level, alias=alias
+                self._spark,
+                self._table,
+                new_rows=new_rows,
+                run=number,
+                level=level,
+                alias=alias,
+                default_alias=default_alias,
             )
 
         return _run(lambda: run(target, verb))

@@ -28,6 +28,7 @@ from delvec.spark.notebook import html_pairs
 from delvec.spark.reserved_names import verify_new_names
 from delvec.spark.scan import scan
 from delvec.spark.session import kept_frame, sql_settings
+from delvec.spark.subqueries import warn_of_captured_columns
 from delvec.spark.types import quoted, type_text
 from delvec.storage import Storage
 
@@ -78,9 +79,15 @@ class Target:
         run: int = 1,
         level: Isolation | None = None,
         alias: str | None = None,
+        default_alias: str | None = None,
     ) -> Target:
-        """The table's newest version; ``new_rows`` false: rows will only be removed."""
+        """The table's newest version; ``new_rows`` false: rows will only be removed.
+
+        ``default_alias`` is the alias where none is given and no column has that name.
+        """
         snapshot = table.snapshot()
+        if alias is None and default_alias is not None and not snapshot.schema.find(default_alias):
+            alias = default_alias
         rules = snapshot.rules(new_rows=new_rows)
         return cls(spark, table, snapshot, rules, sql_settings(spark), run, level, alias)
 
@@ -144,6 +151,9 @@ class Target:
             return planned(None)
 
     def plan_verified(self, where: str | Column) -> ScanPlan:
+        if isinstance(where, str):
+            columns = [field.name for field in self.schema]
+            warn_of_captured_columns(self.spark, where, columns, self.alias)
         verify_condition(self.empty(), where, "condition")
         return self.plan(where)
 
