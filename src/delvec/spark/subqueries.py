@@ -38,7 +38,7 @@ def warn_of_captured_columns(
                 warnings.warn(_message(column, comparison, alias), SubqueryScopeWarning, stacklevel=2)
 
 
-def _message(column: exp.Column, comparison: exp.Expression, alias: str | None) -> str:
+def _message(column: exp.Column, comparison: exp.Binary, alias: str | None) -> str:
     fix = f"{alias}.{column.name}" if alias else f"<alias>.{column.name} (with alias=)"
     return (
         f"{comparison.sql('spark')}: {column.name} is a column of the subquery's own table here, not of the "
@@ -48,7 +48,7 @@ def _message(column: exp.Column, comparison: exp.Expression, alias: str | None) 
 
 def _captured(
     spark: SparkSession, select: exp.Select, known: Collection[str], alias: str | None
-) -> Iterator[tuple[exp.Column, exp.Expression]]:
+) -> Iterator[tuple[exp.Column, exp.Binary]]:
     sources = [select.args.get("from") or select.args.get("from_"), *(select.args.get("joins") or ())]
     tables = [source.this for source in sources if source is not None]
     names = {table.alias_or_name.lower() for table in tables}
