@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -21,6 +21,7 @@ from delvec.spark.append import STATIC
 from delvec.spark.assignments import Assignments
 from delvec.spark.commit import Rows, run
 from delvec.spark.delete import delete
+from delvec.spark.inputs import frame_of
 from delvec.spark.instants import instant_of
 from delvec.spark.merge import Merge, merge
 from delvec.spark.merge_builder import MergeBuilder
@@ -81,7 +82,7 @@ class Table:
         cls,
         spark: SparkSession,
         location: str,
-        df_or_schema: DataFrame | StructType | str,
+        df_or_schema: Any,
         format: str = "delta",  # noqa: A002 - the name is fixed
         format_version: int | None = None,
         partition_by: Sequence[str] = (),
@@ -89,7 +90,8 @@ class Table:
         catalog: object | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> Table:
-        """A new table, with the rows of a DataFrame or without any (a schema, or its DDL text).
+        """A new table, with the rows of a DataFrame (or of what ``append`` takes) or without any (a schema,
+        or its DDL text).
 
         Refused where a table is. Deletion vectors are on unless ``properties`` say otherwise.
         """
@@ -98,8 +100,9 @@ class Table:
         if format_version is not None:
             raise InvalidOperationError(f"format_version is {format_version}, expected none for {format}")
         table = detect.new_table(location, format, session_storage_options(spark, location, storage_options))
-        frame = df_or_schema if isinstance(df_or_schema, DataFrame) else None
-        schema = as_created(spark, _schema(df_or_schema))
+        given = df_or_schema
+        frame = None if isinstance(given, StructType | str) else frame_of(spark, given, None)
+        schema = as_created(spark, _schema(given if frame is None else frame))
         by = [partition_by] if isinstance(partition_by, str) else list(partition_by)
         draft = table.draft(schema, partition_by=by, properties=properties)
         target = Target(spark, table, draft, draft.rules(), sql_settings(spark))
@@ -174,12 +177,13 @@ class Table:
 
     def append(
         self,
-        df: Rows,
+        df: Any,
         merge_schema: bool = False,  # noqa: FBT001, FBT002 - the name is fixed, so is its place
         app_id: str | None = None,
         app_version: int | None = None,
     ) -> OperationResult:
-        """Add the rows of ``df``, its columns by their names.
+        """Add the rows of ``df``, its columns by their names. It is a DataFrame of Spark, pandas or polars,
+        an Arrow table, or a list of dicts, Rows or tuples.
 
         ``df`` may also be a function that makes the rows: it is called again where the append must run again.
         ``merge_schema`` adds columns that the table lacks. ``app_id`` and ``app_version`` make a writer
@@ -190,12 +194,13 @@ class Table:
                 f"app_id is {app_id!r} and app_version {app_version!r}, expected both or none"
             )
         txn = None if app_id is None or app_version is None else Txn(app_id, app_version)
-        return self._change(lambda target: append.append(target, df, merge_schema=merge_schema, txn=txn))
+        rows = self._rows(df)
+        return self._change(lambda target: append.append(target, rows, merge_schema=merge_schema, txn=txn))
 
     @overload
     def overwrite(
         self,
-        df: Rows,
+        df: Any,
         where: str | Column | None = None,
         partitions: str = STATIC,
         *,
@@ -206,7 +211,7 @@ class Table:
     @overload
     def overwrite(
         self,
-        df: Rows,
+        df: Any,
         where: str | Column | None = None,
         partitions: str = STATIC,
         *,
@@ -216,7 +221,7 @@ class Table:
 
     def overwrite(
         self,
-        df: Rows,
+        df: Any,
         where: str | Column | None = None,
         partitions: str = STATIC,
         *,
@@ -228,9 +233,9 @@ class Table:
 
         A new row outside of ``where`` is refused. ``df`` may also be a function that makes the rows.
         """
-        verb = preview_overwrite if dry_run else append.overwrite
+        verb, rows = preview_overwrite if dry_run else append.overwrite, self._rows(df)
         return self._change(
-            lambda target: verb(target, df, where=where, partitions=partitions), isolation=isolation
+            lambda target: verb(target, rows, where=where, partitions=partitions), isolation=isolation
         )
 
     @overload
@@ -316,7 +321,7 @@ class Table:
 
     def merge(
         self,
-        source_df: Rows,
+        source_df: Any,
         on: str | Column,
         source_alias: str = "source",
         target_alias: str = _TARGET,
@@ -330,7 +335,7 @@ class Table:
         """
 
         def execute(clauses: tuple[Clause, ...], dry_run: bool) -> OperationResult:  # noqa: FBT001
-            source = MergeSource(source_df)
+            source = MergeSource(self._rows(source_df))
 
             def verb(target: Target) -> OperationResult:
                 request = Merge(source.frame(), on, source_alias, target_alias, clauses, merge_schema)
@@ -372,6 +377,15 @@ class Table:
         if not name or not name.replace("_", "a").isalnum():
             raise InvalidOperationError(f"name is {name!r}, expected letters, digits and _")
         _registered[name.lower()] = self
+
+    def _rows(self, given: Any) -> Rows:
+        """The rows that a verb is given, as a DataFrame, or as a function that makes one."""
+        if isinstance(given, DataFrame):
+            return given
+        schema = self._table.snapshot().schema
+        if callable(given):
+            return lambda: frame_of(self._spark, given(), schema)
+        return frame_of(self._spark, given, schema)
 
     def _change(
         self,

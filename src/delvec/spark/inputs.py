@@ -1,0 +1,117 @@
+"""Rows that users have in Python, as a DataFrame of Spark: pandas, Arrow, polars, and lists.
+
+Lists take the types of the table's columns by name; columns that the table lacks, the types that Arrow
+infers. Everything else keeps its own types, which are brought to the table's as those of a DataFrame are.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from delvec.errors import InvalidOperationError
+from delvec.schema import Primitive, Schema, arrow_type
+
+_ACCEPTED = (
+    "a Spark, pandas or polars DataFrame, an Arrow table or record batch, a list of dicts, Rows or tuples, "
+    "or a function that returns one of these"
+)
+_UNSIGNED = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+}
+
+
+def frame_of(spark: SparkSession, given: Any, schema: Schema | None) -> DataFrame:
+    """The rows as a DataFrame; ``schema`` is the table's, None where there is none yet."""
+    if isinstance(given, DataFrame):
+        return given
+    try:
+        table = _arrow_table(given, schema)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        raise InvalidOperationError(f"the rows do not fit the table's columns: {error}") from None
+    # Times without a zone stay so here, and become times of the session's zone where the table has these.
+    kinds = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+    if not len(table):
+        return spark.createDataFrame([], kinds)
+    return spark.createDataFrame(table, kinds)
+
+
+def _arrow_table(given: Any, schema: Schema | None) -> pa.Table:
+    if type(given).__module__.split(".")[0] == "pandas" and hasattr(given, "columns"):
+        return pa.Table.from_pandas(given, preserve_index=False).replace_schema_metadata()
+    if isinstance(given, pa.RecordBatch):
+        return _plain(pa.Table.from_batches([given]))
+    if hasattr(given, "__arrow_c_stream__"):
+        return _plain(pa.table(given))
+    if isinstance(given, list | tuple) and not hasattr(given, "_fields"):
+        return _from_list(given, schema)
+    raise InvalidOperationError(f"rows are {type(given).__name__}, expected {_ACCEPTED}")
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """The table in types that Spark takes."""
+    return table.cast(pa.schema([field.with_type(_spark_arrow(field.type)) for field in table.schema]))
+
+
+def _spark_arrow(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _spark_arrow(kind.value_type)
+    if pa.types.is_large_string(kind) or str(kind) == "string_view":
+        return pa.string()
+    if pa.types.is_large_binary(kind) or str(kind) == "binary_view":
+        return pa.binary()
+    return _UNSIGNED.get(kind, kind)
+
+
+def _from_list(rows: Sequence[Any], schema: Schema | None) -> pa.Table:
+    names = [field.name for field in schema] if schema is not None else None
+    records = [_record(row, names) for row in rows]
+    found = dict.fromkeys(name for record in records for name in record)
+    if not found:
+        raise InvalidOperationError("rows are an empty list, expected at least one row with its columns")
+    known = {} if schema is None else {field.name.lower(): field.type for field in schema}
+    columns = {}
+    for name in found:
+        values = [record.get(name) for record in records]
+        kind = known.get(name.lower())
+        if kind == Primitive("timestamp"):
+            values = [_zoned(value) for value in values]
+        try:
+            columns[name] = pa.array(values, None if kind is None else arrow_type(kind))
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            raise InvalidOperationError(f"column {name!r} of the rows: {error}") from None
+    return pa.table(columns)
+
+
+def _record(row: Any, names: Sequence[str] | None) -> Mapping[str, Any]:
+    if isinstance(row, Mapping):
+        return row
+    if isinstance(row, Row) and hasattr(row, "__fields__"):
+        return row.asDict(recursive=True)
+    if hasattr(row, "_asdict"):
+        return dict(row._asdict())
+    if isinstance(row, tuple | list):
+        if names is None:
+            raise InvalidOperationError(
+                "rows are tuples, expected dicts or Rows: a new table has no columns yet"
+            )
+        if len(row) != len(names):
+            raise InvalidOperationError(
+                f"a row has {len(row)} values, expected {len(names)}: {', '.join(names)}"
+            )
+        return dict(zip(names, row, strict=True))
+    raise InvalidOperationError(f"a row is {type(row).__name__}, expected a dict, a Row or a tuple")
+
+
+def _zoned(value: Any) -> Any:
+    """A datetime without a zone is in Python's local time, as Spark takes it."""
+    naive = isinstance(value, dt.datetime) and value.tzinfo is None
+    return value.astimezone() if naive else value
