@@ -53,6 +53,17 @@ def answers(tmp_path_factory):
             "table": str(root / "null"),
             "verbs": [CREATE, ("append", {"rows": "SELECT 'x' AS id, 1 AS `p q`, 2L AS v"})],
         },
+        "double-quoted names": {
+            "table": str(root / "quoted"),
+            "conf": {"spark.sql.ansi.doubleQuotedIdentifiers": "true"},
+            "verbs": [
+                (
+                    "create",
+                    {"rows": "SELECT * FROM VALUES ('y', 'a'), ('a', 'a') t(x, y)", "partition_by": ["x"]},
+                ),
+                ("delete", {"where": 'x = "y"'}),
+            ],
+        },
     }
     return scan_process.answers(root / "process", asked, remote=True)
 
@@ -60,6 +71,10 @@ def answers(tmp_path_factory):
 @pytest.mark.parametrize("name", ["vectors", "files written again"])
 def test_the_same_rows(answers, name):
     assert Counter(answers[name]["rows"]) == multiset(expected())
+
+
+def test_conditions_are_read_by_the_settings_of_the_session(answers):
+    assert Counter(answers["double-quoted names"]["rows"]) == multiset([{"x": "y", "y": "a"}])
 
 
 def test_errors_are_ours(answers):
