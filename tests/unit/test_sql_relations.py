@@ -179,6 +179,7 @@ def pruned(query, table="t", args=None):
         ("SELECT * FROM u JOIN (t JOIN v ON x) ON y WHERE p = 5", None),
         ("WITH RECURSIVE c AS (SELECT 1) SELECT * FROM t, c WHERE p = 5", None),
         ("SELECT * FROM (WITH t AS (SELECT 1 AS id) SELECT * FROM t WHERE id = 5), t", None),
+        ("WITH t AS (SELECT * FROM t WHERE id = 5) SELECT * FROM t", None),
         ("SELECT * FROM t WHERE id = 5 DISTRIBUTE BY p", None),
         ("SELECT * FROM t WHERE id = 5 QUALIFY row_number() OVER (ORDER BY p) = 1", None),
         ("SELECT TRANSFORM (id) USING 'cat' AS (x) FROM t WHERE id = 5", None),

@@ -83,3 +83,22 @@ def test_a_struct_hides_a_path_that_has_no_such_column():
     qualifier = Qualifier.of(table.name, None, schema, case_sensitive=False)
     edits = short_paths(Scopes.of(whole, [table]), {table.span.start: lambda: qualifier})
     assert edited(query, 0, len(query), edits) == "SELECT `p`.id, delta.`p`.y FROM delta.`p`"
+
+
+def test_a_struct_of_an_inner_table_hides_an_outer_path():
+    query = "SELECT (SELECT delta.`p`.id FROM delvec.`q`), delta.`p`.id FROM delta.`p`"
+    whole = span(query)
+    found = relations(whole)
+    schemas = {
+        "p": Struct((Field("id", Primitive("long")),)),
+        "q": Struct((Field("delta", Primitive("long")),)),
+    }
+    qualifiers = {
+        each.span.start: lambda each=each: Qualifier.of(
+            each.name, None, schemas[each.name.parts[1]], case_sensitive=False
+        )
+        for each in found
+    }
+    edits = short_paths(Scopes.of(whole, found), qualifiers)
+    expected = "SELECT (SELECT delta.`p`.id FROM delvec.`q`), `p`.id FROM delta.`p`"
+    assert edited(query, 0, len(query), edits) == expected
