@@ -12,6 +12,7 @@ from delvec.statements.tree import (
     Delete,
     DescribeDetail,
     DescribeHistory,
+    Explain,
     Insert,
     Merge,
     MultiInsert,
@@ -299,6 +300,16 @@ def test_an_insert_after_other_clauses(statement, query):
     assert isinstance(found, Insert)
     assert squeezed(found.query) == query
     assert all(found.query.source[token.start : token.end] == token.text for token in found.query.tokens)
+
+
+def test_explain_of_an_insert_after_other_clauses():
+    found = parsed("EXPLAIN WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a")
+    assert isinstance(found, Explain)
+    assert squeezed(found.statement.query) == "WITH a AS (SELECT 1) SELECT * FROM a"
+    assert isinstance(parsed("EXPLAIN WITH a AS (SELECT 1) SELECT * FROM a, t"), Query)
+    assert isinstance(parsed("EXPLAIN FROM t SELECT x"), Query)
+    with pytest.raises(UnsupportedFeatureError, match="EXPLAIN of several INSERTs"):
+        parsed("EXPLAIN FROM u INSERT INTO t SELECT x INSERT INTO t SELECT y")
 
 
 def test_several_inserts_of_one_statement():

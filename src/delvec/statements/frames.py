@@ -63,7 +63,7 @@ class Frames:
             with pointed_at(self.spark, query, around=(before, QUERY[1])):
                 text = edited(query.source, query.start, query.end, edits)
                 return self.spark.sql(before + text, args=args)
-        scopes = self.scopes(query, ours, before)
+        scopes = self.scopes(query, ours, before if before == _ALL_OF else "")
         frames = {f"t{number}": self.read(each, query, scopes) for number, each in enumerate(ours)}
         edits = [Edit(edit.start, edit.end, _escaped(edit.text)) for edit in edits]
         for name, relation in zip(frames, ours, strict=True):
