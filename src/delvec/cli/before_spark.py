@@ -19,7 +19,6 @@ from delvec.schema import Schema
 from delvec.statements.cursor import Name, Span, verify_brackets
 from delvec.statements.definitions import is_path
 from delvec.statements.lexer import Kind, Token, tokenize
-from delvec.statements.parser import parse
 from delvec.statements.relations import relations
 from delvec.statements.tree import (
     Create,
@@ -74,6 +73,8 @@ def verify_column(name: str, schema: Schema, what: str) -> None:
 
 def verify_statement(text: str, options: Mapping[str, str]) -> None:
     """Refuse a statement that does not parse, or whose table or columns are not there."""
+    from delvec.statements.parser import parse  # it loads PySpark, which the other checks do without
+
     _verify_statement(parse(text, is_path), options)
 
 
