@@ -118,10 +118,17 @@ def test_char_and_varchar(delta_spark, tmp_path):
         both.run(statement)
     for statement in LENGTHS_REFUSED:
         both.refuse(statement)
+
+
+def test_char_and_varchar_as_strings(delta_spark, tmp_path):
+    both = Both(delta_spark, tmp_path, LENGTHS)
     delta_spark.conf.set(AS_STRINGS, "true")
     try:
-        both.run("INSERT INTO {t} (id, c, v) VALUES (5, 'long text', 'longer')")
-        both.run("DELETE FROM {t} WHERE c = 'ab'")
+        both.run(
+            "INSERT INTO {t} (id, c, v) VALUES (5, 'long text', 'longer'), (6, 'ab', 'x'), (7, 'ab ', 'x')"
+        )
+        both.run("UPDATE {t} SET v = 'hit' WHERE c = 'ab'")
+        both.run("DELETE FROM {t} WHERE c = 'ab   ' OR c = 'ab '")
     finally:
         delta_spark.conf.unset(AS_STRINGS)
 
