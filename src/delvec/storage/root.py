@@ -242,7 +242,7 @@ def _path(entry: Entry) -> str:
 def _inside(path: str, root: str) -> str:
     segments = [segment for segment in path.split("/") if segment not in ("", ".")]
     if ".." in segments or not segments or "\0" in path:
-        raise StorageError(f"path {path!r} is outside the root, expected a relative path", path=root)
+        raise StorageError(f"path {path!r} is not a relative path below the root", path=root)
     return "/".join(segments)
 
 
