@@ -37,8 +37,14 @@ SHARES = {"0": 0, "0.001 %": 1, "5 %": 5_000, "50 %": 50_000}
 EQUAL, SPREAD = "equal", "spread"
 LAYOUTS = {EQUAL: FILES, SPREAD: 32}
 """Other layouts than the plain one, and their numbers of files; 5 % of the rows are deleted."""
+_COLUMNS = (
+    "id",
+    "CAST(pmod(id * 7919, 1000) AS INT) AS k",
+    "pmod(xxhash64(id, 1), 1000000007) / 7D AS v",
+    "concat('customer ', pmod(xxhash64(id, 2), 100000)) AS s",
+)
 _FULL_ROWS, _FULL_ROW_GROUP = 20_000_000, 16 << 20
-_COMPLETE = "complete"
+_COMPLETE, _UNDELETED = "complete", "undeleted"
 _CATALOG, _ROWS_TABLE = "ice", "ice.bench.rows"
 
 
@@ -154,6 +160,19 @@ def tables(spark: Any, rows: int) -> Tables:
     return Tables(folder)
 
 
+def undeleted_tables(spark: Any, rows: int) -> Tables:
+    """Of the tables only the plain files and the Delta table without vectors: what writes start from."""
+    folder = _folder(rows)
+    if not (folder / _COMPLETE).exists() and not (folder / _UNDELETED).exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        _write_rows(spark, folder / "plain", rows, FILES)
+        _converted(spark, folder / "plain", folder / "delta" / _slug("0"))
+        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {_CATALOG}.bench")
+        (folder / _UNDELETED).touch()
+    return Tables(folder)
+
+
 class Generator:
     """Makes the tables, in a process of its own."""
 
@@ -165,21 +184,19 @@ class Generator:
             return tables(spark, self.rows)
 
 
+def _write_rows(spark: Any, place: Path, rows: int, files: int) -> None:
+    spark.range(0, rows, 1, files).selectExpr(*_COLUMNS).write.parquet(str(place))
+
+
 def _write_plain(spark: Any, folder: Path, rows: int) -> None:
-    columns = (
-        "id",
-        "CAST(pmod(id * 7919, 1000) AS INT) AS k",
-        "pmod(xxhash64(id, 1), 1000000007) / 7D AS v",
-        "concat('customer ', pmod(xxhash64(id, 2), 100000)) AS s",
-    )
     for name, files in (("plain", FILES), (SPREAD, LAYOUTS[SPREAD])):
-        spark.range(0, rows, 1, files).selectExpr(*columns).write.parquet(str(folder / name))
+        _write_rows(spark, folder / name, rows, files)
     first = min((folder / "plain").glob("*.parquet"))
     (folder / EQUAL).mkdir()
     for number in range(FILES):
         link(first, folder / EQUAL / f"part-{number:05d}.parquet")
     many = spark.range(0, MANY_ROWS, 1, MANY_FILES // PARTITIONS).selectExpr(
-        *columns, f"CAST(pmod(id, {PARTITIONS}) AS INT) AS p"
+        *_COLUMNS, f"CAST(pmod(id, {PARTITIONS}) AS INT) AS p"
     )
     many.write.partitionBy("p").parquet(str(folder / "many"))
     _give_unique_names(folder / "many")

@@ -11,26 +11,42 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench.engines import DELTA, DELVEC, ICEBERG, Engine
 from bench.harness import Figure, Section, alternate, as_seconds, at_most, seconds
 from bench.scan import QUICK_ROWS, ROWS
-from bench.scan_tables import SCHEMA, Tables, add_iceberg, link, open_session, session, tables
+from bench.scan_tables import (
+    SCHEMA,
+    Tables,
+    add_iceberg,
+    link,
+    open_session,
+    session,
+    tables,
+    undeleted_tables,
+)
 
 ROUNDS, QUICK_ROUNDS = 3, 1
 WARM_UPS = 2
 MORE_WARM_UPS = 4  # of what takes a few seconds or less, by the engines: their code gets faster for ten runs
 OFTENER, OFTENEST = 3, 6  # as many rounds more for what takes a few seconds or less, or one at most
-SMALL_ROWS = 10_000
+SMALL, SMALL_ROWS = "small", 10_000
+TINY, TINY_ROWS = "tiny", 1_000
 REWRITING = "delvec without vectors"
-_WRITTEN, _SMALL = "ice.bench.written", "ice.bench.small"
-_UPSERTS, _APPENDS = "upserts", "appends"
+_WRITTEN = "ice.bench.written"
+_UPSERTS, _APPENDS, _FEW = "upserts", "appends", "few"
+_PREPARED = "prepared"
 APPEND_SHARE = 10  # of the rows, one in so many
 
 # One row in so many, spread over all files; a hash, so that nothing prunes.
 _ONE_IN = {"0.1 %": 1000, "5 %": 20}
+_MERGE = (
+    "MERGE INTO {table} t USING {source} s ON t.id = s.id "
+    "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+)
 
 
 def bench(*, quick: bool) -> list[Section]:
@@ -41,7 +57,7 @@ def bench(*, quick: bool) -> list[Section]:
         engines = {
             name: stack.enter_context(Engine(Writes, name, rows, made)) for name in (DELVEC, DELTA, ICEBERG)
         }
-        run = _Run(engines, _verbs(rows), rounds)
+        run = _Run(engines, verbs(rows), rounds)
         for _ in range(WARM_UPS):  # of all verbs: what is measured first would else find the coldest JVM
             run.warm_up()
         for _ in range(MORE_WARM_UPS):
@@ -58,24 +74,20 @@ def bench(*, quick: bool) -> list[Section]:
 
 @dataclass(frozen=True)
 class Verb:
-    """What is done, by each engine; ``small``: on the table of ten thousand rows."""
+    """What is done, by each engine; ``small``: the name of the small table on which it is done."""
 
     what: str
     delvec: Callable[[Any, Any], object]  # of the session, and of the opened table
     sql: str  # with {table} in it
     bar: float = 1.0
-    small: bool = False
+    small: str = ""
     rewrites: bool = True  # where there are no vectors, files are written again
     times: int = OFTENER
 
 
-def _verbs(rows: int) -> list[Verb]:
+def verbs(rows: int) -> list[Verb]:
     def where(share: str) -> str:
         return f"pmod(xxhash64(id), {_ONE_IN[share]}) = 0"
-
-    def merge(spark: Any, table: Any) -> object:
-        merging = table.merge(spark.table(_UPSERTS), "target.id = source.id").when_matched_update_all()
-        return merging.when_not_matched_insert_all().execute()
 
     return [
         *(
@@ -94,9 +106,8 @@ def _verbs(rows: int) -> list[Verb]:
         ),
         Verb(
             "MERGE, 1 % upserted",
-            merge,
-            f"MERGE INTO {{table}} t USING {_UPSERTS} s ON t.id = s.id "
-            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+            partial(_merge, _UPSERTS),
+            _MERGE.format(source=_UPSERTS, table="{table}"),
             times=1,
         ),
         Verb(
@@ -110,10 +121,26 @@ def _verbs(rows: int) -> list[Verb]:
             f"DELETE of one row of {SMALL_ROWS:,}",
             lambda _, table: table.delete("id = 77"),
             "DELETE FROM {table} WHERE id = 77",
-            small=True,
+            small=SMALL,
             times=OFTENEST,
         ),
+        small_merge(),
     ]
+
+
+def small_merge() -> Verb:
+    return Verb(
+        f"small merge: 5 rows into {TINY_ROWS:,}",
+        partial(_merge, _FEW),
+        _MERGE.format(source=_FEW, table="{table}"),
+        small=TINY,
+        times=OFTENEST,
+    )
+
+
+def _merge(source: str, spark: Any, table: Any) -> object:
+    merging = table.merge(spark.table(source), "target.id = source.id").when_matched_update_all()
+    return merging.when_not_matched_insert_all().execute()
 
 
 class Preparation:
@@ -125,13 +152,26 @@ class Preparation:
     def tables(self) -> Tables:
         with session(self.rows) as spark:
             made = tables(spark, self.rows)
-            work = made.folder / "write"
-            shutil.rmtree(work, ignore_errors=True)
-            work.mkdir()
-            self._write_sources(spark, work)
-            self._write_small(spark, made, work)
-            self._write_iceberg(spark, made)
+            self._write(spark, made)
         return made
+
+    def undeleted_tables(self) -> Tables:
+        """The same without the tables of scans, and kept for the next time."""
+        with session(self.rows) as spark:
+            made = undeleted_tables(spark, self.rows)
+            if not (made.folder / "write" / _PREPARED).exists():
+                self._write(spark, made)
+        return made
+
+    def _write(self, spark: Any, made: Tables) -> None:
+        work = made.folder / "write"
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir()
+        self._write_sources(spark, work)
+        for name, rows in ((SMALL, SMALL_ROWS), (TINY, TINY_ROWS)):
+            self._write_small(spark, made, work, name, rows)
+        self._write_iceberg(spark, made)
+        (work / _PREPARED).touch()
 
     def _write_sources(self, spark: Any, work: Path) -> None:
         columns = ("id", "CAST(7 AS INT) AS k", "CAST(id AS DOUBLE) AS v", "concat('new ', id) AS s")
@@ -140,19 +180,21 @@ class Preparation:
             # Half of the keys are there, spread over all files; half are new.
             f"CASE WHEN id % 2 = 0 THEN id * 97 % {self.rows} ELSE {self.rows} + id END AS id"
         ).selectExpr(*columns).write.parquet(str(work / _UPSERTS))
+        few = spark.range(TINY_ROWS - 2, TINY_ROWS + 3, 1, 1)
+        few.selectExpr(*columns).write.parquet(str(work / _FEW))
         appended = self.rows // APPEND_SHARE
         rows = spark.range(self.rows, self.rows + appended, 1, 4).selectExpr(*columns)
         rows.write.parquet(str(work / _APPENDS))
 
-    def _write_small(self, spark: Any, made: Tables, work: Path) -> None:
-        small = spark.read.parquet(made.plain("0")).limit(SMALL_ROWS).coalesce(1)
-        small.write.format("delta").option("delta.enableDeletionVectors", "true").save(str(work / "small"))
-        spark.sql(f"DROP TABLE IF EXISTS {_SMALL}")
+    def _write_small(self, spark: Any, made: Tables, work: Path, name: str, rows: int) -> None:
+        small = spark.read.parquet(made.plain("0")).where(f"id < {rows}").coalesce(1)
+        small.write.format("delta").option("delta.enableDeletionVectors", "true").save(str(work / name))
+        spark.sql(f"DROP TABLE IF EXISTS {_iceberg(name)}")
         spark.sql(
-            f"CREATE TABLE {_SMALL} ({SCHEMA}) USING iceberg TBLPROPERTIES ('format-version' = '3', "
-            "'write.delete.mode' = 'merge-on-read')"
+            f"CREATE TABLE {_iceberg(name)} ({SCHEMA}) USING iceberg TBLPROPERTIES ('format-version' = '3', "
+            "'write.delete.mode' = 'merge-on-read', 'write.merge.mode' = 'merge-on-read')"
         )
-        spark.read.format("delta").load(str(work / "small")).writeTo(_SMALL).append()
+        spark.read.format("delta").load(str(work / name)).writeTo(_iceberg(name)).append()
 
     def _write_iceberg(self, spark: Any, made: Tables) -> None:
         spark.sql(f"DROP TABLE IF EXISTS {_WRITTEN}")
@@ -163,6 +205,10 @@ class Preparation:
         )
 
 
+def _iceberg(name: str) -> str:
+    return f"ice.bench.{name}"
+
+
 class Writes:
     """The verbs, by one engine. Each run answers with its seconds, and the rows that the table has then."""
 
@@ -171,8 +217,8 @@ class Writes:
         self.spark = open_session(rows, engine)
         self.tables = made
         self.work = made.folder / "write"
-        self.verbs = {verb.what: verb for verb in _verbs(rows)}
-        for name in (_UPSERTS, _APPENDS):
+        self.verbs = {verb.what: verb for verb in verbs(rows)}
+        for name in (_UPSERTS, _APPENDS, _FEW):
             self.spark.read.parquet(str(self.work / name)).createOrReplaceTempView(name)
 
     def run(self, what: str, *, vectors: bool = True) -> dict[str, float]:
@@ -182,7 +228,7 @@ class Writes:
         return self._delta(verb) if self.engine == DELTA else self._iceberg(verb)
 
     def _copy(self, verb: Verb, name: str) -> Path:
-        source = self.work / "small" if verb.small else Path(self.tables.delta("0"))
+        source = self.work / verb.small if verb.small else Path(self.tables.delta("0"))
         target = self.work / name
         shutil.rmtree(target, ignore_errors=True)
         for file in sorted(source.rglob("*")):
@@ -212,12 +258,14 @@ class Writes:
         return {"seconds": took, "rows": self.spark.table(table).count()}
 
     def _iceberg(self, verb: Verb) -> dict[str, float]:
-        name = _SMALL if verb.small else _WRITTEN
+        """The table goes back to its first snapshot afterwards: the statement may be the session's first."""
+        name = _iceberg(verb.small) if verb.small else _WRITTEN
+        took = seconds(lambda: self.spark.sql(verb.sql.format(table=name)).collect())
+        rows = self.spark.table(name).count()
         snapshots = f"SELECT snapshot_id FROM {name}.snapshots ORDER BY committed_at LIMIT 1"
         first = self.spark.sql(snapshots).first()[0]
         self.spark.sql(f"CALL ice.system.set_current_snapshot('{name.partition('.')[2]}', {first})")
-        took = seconds(lambda: self.spark.sql(verb.sql.format(table=name)).collect())
-        return {"seconds": took, "rows": self.spark.table(name).count()}
+        return {"seconds": took, "rows": rows}
 
 
 class _Run:
