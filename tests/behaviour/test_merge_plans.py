@@ -39,9 +39,9 @@ def rows(ids, prefix="n"):
 
 @pytest.fixture
 def table(spark, tmp_path):
-    """Rows 0–3 and 4–7 in a file each, the first with a vector, of row 3."""
-    table = table_of(spark, tmp_path / "t", DDL, rows(range(4)))
-    table.append(frame_of(spark, DDL, rows(range(4, 8))))
+    """Even ids up to 6 and odd ones up to 7 in a file each, the second with a vector, of row 3."""
+    table = table_of(spark, tmp_path / "t", DDL, rows(range(0, 8, 2)))
+    table.append(frame_of(spark, DDL, rows(range(1, 8, 2))))
     table.delete("id = 3")
     return table
 
@@ -97,3 +97,25 @@ def test_without_adaptive_execution(spark, tmp_path, table, conf):
     source = SOURCES["orderBy"](spark, tmp_path)
     assert ran(spark, table, upsert(table.merge(source, ON)))[0] == 1
     holds(table, rows(KEPT) + rows(range(6, 10), "s"))
+
+
+def test_a_small_merge_takes_few_jobs(spark, tmp_path, table):
+    """The source, its broadcast, the rows found, the broadcast of those that matched, the files written."""
+    source = SOURCES["createDataFrame"](spark, tmp_path)
+    assert ran(spark, table, upsert(table.merge(source, ON))) == (1, 5)
+
+
+def test_each_part_of_the_target_is_joined_by_itself(spark, tmp_path, table):
+    """A union below the join would write all rows out."""
+    source = SOURCES["createDataFrame"](spark, tmp_path)
+    with executed(spark) as found:
+        upsert(table.merge(source, ON)).execute()
+    tree = found.plans[1].partition("\n\n")[0]
+    assert tree.index("Union") < tree.index("BroadcastHashJoin")
+    assert tree.count("BroadcastHashJoin Inner") == 2
+
+
+def test_an_update_takes_two_jobs(spark, table):
+    with executed(spark) as found:
+        table.update({"name": "'new'"}, "id = 5")
+    assert (times_read(found, table.location), found.jobs) == (1, 2)

@@ -215,7 +215,7 @@ def test_rows_beyond_what_an_integer_holds(spark, number):
     """As in a scan, with rows of files that are too large to be made."""
     from pyspark.sql import functions as f
 
-    from delvec.spark.scan import deleted_rows
+    from delvec.spark.scan_part import deleted_rows
 
     most = 2 ** (31 + 12)
     edges = [

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from delvec import detect
-from delvec.spark import files, scan
+from delvec.spark import files, scan, scan_part
 from lake import FLAT, Lake
 from scanning import collected, colliding_names, files_read, opened
 
@@ -230,6 +230,11 @@ def test_files_of_equal_size_are_read_by_one_scan_and_no_path(spark, tmp_path, a
     assert sorted(row["id"] for row in collected(frame)) == alive(6)
 
 
+def located_rows(spark, table):
+    parts = scan.scan_parts(spark, table.snapshot().plan(), table.storage)
+    return scan_part.united([part.live() for part in parts])
+
+
 @pytest.mark.parametrize(
     ("names", "told_by"),
     [
@@ -249,7 +254,7 @@ def test_what_tells_files_apart(spark, tmp_path, names, told_by):
     assert f".{told_by} as binary" in plan(frame)
     assert sorted(row["id"] for row in collected(frame)) == alive(2)
     table = detect.open_table(str(lake.root))
-    located = scan.scan(spark, table.snapshot().plan(), table.storage, located=True)
+    located = located_rows(spark, table)
     assert sorted(row["id"] for row in collected(located)) == alive(2)
 
 
@@ -258,7 +263,7 @@ def test_what_tells_files_apart(spark, tmp_path, names, told_by):
 @pytest.mark.parametrize("files", [1, 2])
 def test_places_of_which_not_all_is_used(spark, tmp_path, files, used):
     table = detect.open_table(str(numbered(tmp_path / "t", [f"{n}.parquet" for n in range(files)]).root))
-    located = scan.scan(spark, table.snapshot().plan(), table.storage, located=True)
+    located = located_rows(spark, table)
     assert sorted(row["id"] for row in collected(located.select(*used))) == alive(files)
 
 

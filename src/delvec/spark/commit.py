@@ -6,7 +6,7 @@ import logging
 import random
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -24,6 +24,7 @@ from delvec.plan import ScanPlan
 from delvec.row_delta import RowDelta
 from delvec.spark.files import location_of
 from delvec.spark.scan import place_columns
+from delvec.spark.scan_part import united
 from delvec.spark.target import OperationResult, Target
 
 _LOGGER = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ class Looking:
         if self.where is None or of_the_moment(self.where):
             return str(plan.files.column("raw_location")[0])
         matching = self.target.matching(plan, self.where)
-        return first_file(matching, place_columns(self.target.schema)[0], plan)
+        return first_file([matching], place_columns(self.target.schema)[0], plan)
 
     def rows_read(self) -> Mapping[str, Bitmap]:
         return {}
@@ -158,9 +159,9 @@ def of_the_moment(where: str | Column) -> bool:
     return _OF_THE_MOMENT.search(where if isinstance(where, str) else str(where)) is not None
 
 
-def first_file(frame: DataFrame, path: str, plan: ScanPlan) -> str | None:
-    """The name of a file of the plan that the frame, whose column ``path`` names files, has a row of."""
-    found = frame.select(path).limit(1).toArrow()
+def first_file(frames: Sequence[DataFrame], path: str, plan: ScanPlan) -> str | None:
+    """The name of a file of the plan that a frame, whose column ``path`` names files, has a row of."""
+    found = united([frame.select(path) for frame in frames]).limit(1).toArrow()
     if not len(found):
         return None
     at = plan.files.column("location").to_pylist().index(location_of(found.column(0)[0].as_py()))

@@ -9,8 +9,6 @@ which asks the same of it. No job runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
-from operator import or_
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame
@@ -57,7 +55,7 @@ def verify_expressions(frame: DataFrame, given: Mapping[str, str | Column]) -> N
 def _no_value(frame: DataFrame, given: Sequence[str | Column]) -> PySparkException | None:
     """Why not each of these is a deterministic value."""
     try:
-        return _problem(frame, reduce(or_, (expression(value).isNull() for value in given)))
+        return _problem(frame, F.struct(*map(expression, given)).isNull())
     except PySparkException as error:  # text that does not parse
         return error
 

@@ -16,7 +16,8 @@ from delvec.plan import ScanPlan
 from delvec.row_delta import WriteRules
 from delvec.schema import Field, Primitive, Struct
 from delvec.spark.files import file_path
-from delvec.spark.scan import own_prefix, place_columns, scan
+from delvec.spark.scan import own_prefix, place_columns, scan_parts
+from delvec.spark.scan_part import ScanPart
 from delvec.spark.types import quoted
 from delvec.storage import Storage
 
@@ -28,10 +29,10 @@ def lineage_columns(rules: WriteRules) -> tuple[str, ...]:
     return (rules.row_id_column, rules.row_version_column)
 
 
-def scan_with_lineage(
+def parts_with_lineage(
     spark: SparkSession, plan: ScanPlan, storage: Storage, columns: tuple[str, ...]
-) -> DataFrame:
-    """The located scan of ``plan`` with each row's id and version, under the names ``columns``."""
+) -> list[ScanPart]:
+    """The parts of the scan of ``plan`` with each row's id and version, under the names ``columns``."""
     fields = tuple(Field(name, Primitive("long")) for name in columns)
     wider = replace(
         plan,
@@ -50,15 +51,18 @@ def scan_with_lineage(
         }
     )
     of_files = F.broadcast(spark.createDataFrame(files))
-    joined = scan(spark, wider, storage, located=True).join(of_files, F.col(path) == F.col(named), "left")
-    stored_id, stored_version = (F.col(quoted(name)) for name in columns)
-    return joined.select(
-        *(F.col(quoted(field.name)) for field in plan.schema),
-        F.coalesce(stored_id, F.col(first) + F.col(row)).alias(columns[0]),
-        F.coalesce(stored_version, F.col(version)).alias(columns[1]),
-        F.col(path),
-        F.col(row),
-    )
+    stored_id, stored_version = map(quoted, columns)
+    lineage = [
+        f"coalesce({stored_id}, {first} + {row}) AS {stored_id}",
+        f"coalesce({stored_version}, {version}) AS {stored_version}",
+    ]
+
+    def with_lineage(part: ScanPart) -> ScanPart:
+        others = [name for name in part.frame.columns if name not in columns]
+        joined = part.frame.join(of_files, F.expr(f"{path} = {named}"), "left")
+        return replace(part, frame=joined.selectExpr(*map(quoted, others), *lineage))
+
+    return [with_lineage(part) for part in scan_parts(spark, wider, storage)]
 
 
 def moved(frame: DataFrame, columns: tuple[str, ...], new: str, *others: str) -> DataFrame:

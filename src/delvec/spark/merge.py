@@ -28,8 +28,9 @@ from delvec.plan import ScanPlan
 from delvec.row_delta import MetadataChange, RowDelta, Verb, WriteRules
 from delvec.schema import Field
 from delvec.spark import changes
+from delvec.spark.adaptive import has_query, not_adaptive
 from delvec.spark.assign import assigned
-from delvec.spark.assignments import assigned_paths, new_column, resolve
+from delvec.spark.assignments import Targets, assigned_paths, new_column, resolve
 from delvec.spark.checks import checked
 from delvec.spark.commit import commit, first_file, of_the_moment, reads
 from delvec.spark.conditions import expression, verify_condition
@@ -52,8 +53,9 @@ from delvec.spark.merge_clauses import (
 from delvec.spark.merge_keys import ROWS, Matching, Sides, source_schema
 from delvec.spark.merge_source import MergeSource
 from delvec.spark.own_values import default_values, with_generated
-from delvec.spark.removal import find, remove_rows
-from delvec.spark.scan import own_prefix, place_columns
+from delvec.spark.removal import FEW_REPEATED_ROWS, find, has_few_rows, remove_rows
+from delvec.spark.scan import own_prefix
+from delvec.spark.scan_part import PlaceNames, ScanPart, united
 from delvec.spark.target import OperationResult, Target, row_size, shown
 from delvec.spark.text_lengths import with_padding
 from delvec.spark.types import quoted, spark_type
@@ -101,8 +103,7 @@ def prepared(target: Target, asked: Merge, rows: MergeSource) -> MergeRun:
     change = None
     if asked.merge_schema and any(c.values is None and c.action != DELETE for c in asked.clauses):
         target, change = target.grown(asked.source.schema)
-    _verify(target, asked)
-    return MergeRun(target, asked, change, _names(target, asked), rows)
+    return MergeRun(target, asked, change, _names(target, asked), rows, _verified(target, asked))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,38 +120,56 @@ class _Names:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """The source's rows, kept. ``condition``: which target rows can matter; None: all."""
+    """The source's rows, kept. ``condition``: which target rows can matter; None: all. ``cannot_fail``: ON
+    raises an error for no pair of rows.
+    """
 
     rows: DataFrame
     count: int
     condition: str | None
+    cannot_fail: bool
 
 
 @dataclass(frozen=True, slots=True)
 class MergeRun:
-    """One run of a merge."""
+    """One run of a merge. ``values``: what each clause that writes rows, by its number, gives the columns."""
 
     target: Target
     asked: Merge
     change: MetadataChange | None
     names: _Names
     rows: MergeSource
+    values: Mapping[int, Targets]
 
     def result(self) -> OperationResult:
         target, names = self.target, self.names
         source = self._materialised()
         plan = target.plan(source.condition)
-        pairs = self._pairs(plan, source).persist(StorageLevel.MEMORY_AND_DISK)
+        plain = self._is_plain(plan, source)
+        with not_adaptive(target.spark, when=plain):
+            pairs = self._pairs(plan, source).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            changed = pairs.where(F.col(names.clause).isNotNull())
-            updates = self._numbers(UPDATE)
-            flag = F.col(names.clause).isin(updates)
-            found = find(target, plan, changed, (names.file, names.row), flag, repeated=True)
+            changed = pairs.where(f"{names.clause} IS NOT NULL")
+            flag = self._is_one_of(self._numbers(UPDATE))
+            with not_adaptive(target.spark, when=plain):
+                found = find(target, plan, changed, (names.file, names.row), flag, repeated=True)
             if found.count != found.distinct and not may_repeat(self.asked.clauses):
                 raise self._repeated(plan, pairs)
             return self._committed(plan, source, pairs, found)
         finally:
             pairs.unpersist()
+
+    def _is_plain(self, plan: ScanPlan, source: _Source) -> bool:
+        """Whether a scan of few rows and broadcasts of few are all that Spark runs."""
+        given = [self.asked.on, *(clause.condition for clause in self.asked.clauses)]
+        given += [value for clause in self.asked.clauses for value in (clause.values or {}).values()]
+        few = source.count <= FEW_REPEATED_ROWS and has_few_rows(plan, repeated=True)
+        return few and not any(map(has_query, given))
+
+    def _is_one_of(self, clauses: Sequence[int]) -> Column:
+        """That a row's clause is one of these."""
+        numbers = ", ".join(map(str, clauses)) or "NULL"
+        return F.expr(f"{self.names.clause} IN ({numbers})")
 
     def counts(self, evaluated: Callable[[DataFrame], int]) -> MergeCounts:
         """What the merge would do; nothing is written. ``evaluated`` computes rows and counts them."""
@@ -179,7 +198,8 @@ class MergeRun:
         kept = self.rows.kept(self.asked.source, self.names.source, matching.observed())
         all_rows = bool(self.by_source)
         condition = None if all_rows else matching.condition(kept.values)
-        return _Source(kept.frame.alias(self.asked.source_alias), int(kept.values[ROWS]), condition)
+        rows, count = kept.frame.alias(self.asked.source_alias), int(kept.values[ROWS])
+        return _Source(rows, count, condition, matching.cannot_fail)
 
     def _matching(self) -> Matching:
         asked = self.asked
@@ -194,69 +214,70 @@ class MergeRun:
         )
         return sides.matching(asked.on)
 
-    def _target_rows(self, plan: ScanPlan) -> DataFrame:
-        frame = self.target.scan_located(plan)
-        for name, wanted in zip(
-            place_columns(self.target.schema), (self.names.file, self.names.row), strict=True
-        ):
-            frame = frame.withColumnRenamed(name, wanted)
-        return frame.alias(self.asked.target_alias)
+    def _target_parts(self, plan: ScanPlan) -> list[ScanPart]:
+        """The target's rows with their places, under names that the source does not have either."""
+        prefix = self.names.file
+        names = PlaceNames(prefix, self.names.row, f"{prefix}_number", f"{prefix}_index")
+        parts = (part.renamed(names) for part in self.target.parts(plan))
+        return [replace(part, frame=part.frame.alias(self.asked.target_alias)) for part in parts]
 
-    def joined(self, plan: ScanPlan, source: _Source) -> DataFrame:
+    def joined(self, plan: ScanPlan, source: _Source) -> list[DataFrame]:
+        """The pairs of rows for which ON is true, for each part of the target."""
         small = source.count * len(source.rows.columns) * _VALUE_BYTES <= _BROADCAST_BYTES
         how = "left" if self.by_source else "inner"
-        right = F.broadcast(source.rows) if small else source.rows
-        return self._target_rows(plan).join(right, expression(self.asked.on), how)
+        right, on = F.broadcast(source.rows) if small else source.rows, expression(self.asked.on)
+        after = self.names.source if source.cannot_fail else None
+        return [part.join(right, on, how, safe_after=after) for part in self._target_parts(plan)]
 
     def _pairs(self, plan: ScanPlan, source: _Source) -> DataFrame:
-        names, matched = self.names, F.col(self.names.source).isNotNull()
         clauses = self._of(MATCHED)
-        rows = self.joined(plan, source)
-        rows = rows.withColumn(names.clause, number_of(clauses, {MATCHED: matched}))
-        new = self._new_rows(rows, clauses, old=True)
+        number = number_of(clauses, {MATCHED: f"{self.names.source} IS NOT NULL"})
+        new = self._new_rows(clauses, old=True)
+        return united([self._pairs_of(rows, number, new) for rows in self.joined(plan, source)])
+
+    def _pairs_of(self, rows: DataFrame, number: Column, new: Column) -> DataFrame:
+        """What is kept of pairs of rows: ``number`` of the clause that applies, and the ``new`` row."""
+        names, matched = self.names, f"{self.names.source} IS NOT NULL"
+        rows = rows.withColumn(names.clause, number)
         rows = rows.select(f"{quoted(self.asked.target_alias)}.*", names.source, names.clause, new)
         if self.by_source:
             rows = self._unmatched(rows)
-        kept = F.col(names.clause).isNotNull()
-        rows = rows.where(kept | matched if self.inserts else kept)
-        columns = [F.col(name) for name in (names.file, names.row, names.source, names.clause, names.new)]
-        columns += [F.col(quoted(name)) for name in self.target.lineage]
+        kept = f"{names.clause} IS NOT NULL"
+        rows = rows.where(f"{kept} OR {matched}" if self.inserts else kept)
+        columns = [names.file, names.row, names.source, names.clause, names.new]
+        columns += map(quoted, self.target.lineage)
         if self.target.rules.change_files:
-            columns.append(F.struct(*map(self._old, self.target.schema)).alias(names.old))
-        return rows.select(*columns)
+            old = ", ".join(f"{self._old_name(f)} AS {quoted(f.name)}" for f in self.target.schema)
+            columns.append(f"struct({old}) AS {names.old}")
+        return rows.selectExpr(*columns)
 
     def _unmatched(self, rows: DataFrame) -> DataFrame:
         """The rows with what clauses make of those without a match. They see the target's columns alone."""
         names, clauses = self.names, self.by_source
-        number = number_of(clauses, {NOT_MATCHED_BY_SOURCE: F.col(names.source).isNull()})
+        number = number_of(clauses, {NOT_MATCHED_BY_SOURCE: f"{names.source} IS NULL"})
         rows = rows.withColumn(names.clause, F.coalesce(F.col(names.clause), number))
-        new = self._new_rows(rows, clauses, old=True, other=F.col(names.new))
+        new = self._new_rows(clauses, old=True, other=F.col(names.new))
         others = [F.col(quoted(name)) for name in rows.columns if name != names.new]
         return rows.select(*others, new)
 
     def _new_rows(
-        self,
-        frame: DataFrame,
-        clauses: Sequence[tuple[int, Clause]],
-        *,
-        old: bool,
-        other: Column | None = None,
+        self, clauses: Sequence[tuple[int, Clause]], *, old: bool, other: Column | None = None
     ) -> Column:
         """The row that the clause of each row makes of it; ``other``, or null, where none of these does."""
         row = F.lit(None) if other is None else other
         for number, clause in clauses:
             if clause.action != DELETE:
-                values = F.struct(*self._values(frame, clause, old=old))
-                row = F.when(F.col(self.names.clause) == number, values).otherwise(row)
+                values = F.struct(*self._values(self.values[number], old=old))
+                row = F.when(F.expr(f"{self.names.clause} = {number}"), values).otherwise(row)
         return row.alias(self.names.new)
 
-    def _values(self, frame: DataFrame, clause: Clause, *, old: bool) -> list[Column]:
-        case_sensitive = self.target.settings.case_sensitive
+    def _values(self, targets: Targets, *, old: bool) -> list[Column]:
+        """The columns of the rows that a clause makes of old rows, or as new ones."""
         schema = self.target.rules.schema
-        given = _all_values(self.target, self.asked, clause) if clause.values is None else clause.values
-        targets = resolve(given, schema, frame, str(clause), case_sensitive=case_sensitive)
+        whole = {name for name, values in targets.items() if not any(value.path for value in values)}
         if old:
-            unassigned = {f.name: self._kept(f, schema.find(f.name)[0]) for f in self.target.schema}
+            held = [field for field in self.target.schema if field.name not in whole]
+            unassigned = {f.name: self._kept(f, schema.find(f.name)[0]) for f in held}
         else:
             names = [field.name for field in schema if field.name not in targets]
             unassigned = default_values(self.target.spark, self.target.rules, names)
@@ -267,16 +288,19 @@ class MergeRun:
         return assigned(self._old(held), spark_type(held.type), spark_type(field.type), field.name)
 
     def _old(self, field: Field) -> Column:
-        return F.col(f"{quoted(self.asked.target_alias)}.{quoted(field.name)}")
+        return F.col(self._old_name(field))
+
+    def _old_name(self, field: Field) -> str:
+        return f"{quoted(self.asked.target_alias)}.{quoted(field.name)}"
 
     def _inserted(self, source: DataFrame, pairs: DataFrame) -> DataFrame:
         """The source rows that matched no target row, as rows of the table."""
         names, clauses = self.names, self.inserts
-        matched = pairs.where(F.col(names.source).isNotNull()).select(F.col(names.source).alias(names.row))
-        alone = source.join(matched, F.col(names.source) == F.col(names.row), "left_anti")
-        chosen = alone.withColumn(names.clause, number_of(clauses, {NOT_MATCHED: F.lit(True)}))  # noqa: FBT003
-        chosen = chosen.where(F.col(names.clause).isNotNull())
-        rows = chosen.select(names.clause, self._new_rows(chosen, clauses, old=False))
+        matched = pairs.where(f"{names.source} IS NOT NULL").selectExpr(f"{names.source} AS {names.row}")
+        alone = source.join(matched, F.expr(f"{names.source} = {names.row}"), "left_anti")
+        chosen = alone.withColumn(names.clause, number_of(clauses, {NOT_MATCHED: "true"}))
+        chosen = chosen.where(f"{names.clause} IS NOT NULL")
+        rows = chosen.select(names.clause, self._new_rows(clauses, old=False))
         rows = self._completed(rows.select(f"{names.new}.*", names.clause), clauses)
         return unborn(rows, self.target.lineage)
 
@@ -286,7 +310,8 @@ class MergeRun:
         target, count = self.target, source.count
         size = row_size(plan if len(plan.files) else target.plan(None))
         updated, inserted = self._updated_and_inserted(source, pairs, found.flagged)
-        written = self._write(updated, inserted, size * (found.flagged + count))
+        with not_adaptive(target.spark, when=self._is_plain(plan, source)):
+            written = self._write(updated, inserted, size * (found.flagged + count))
         if not found.count and not written.rows and self.change is None:
             return target.unchanged(**self._metrics(found.distinct, found.flagged, written.rows, count))
         removal = remove_rows(target, plan, found)
@@ -333,7 +358,7 @@ class MergeRun:
 
     def _updated(self, pairs: DataFrame) -> DataFrame:
         names = self.names
-        rows = pairs.where(F.col(names.clause).isin(self._numbers(UPDATE)))
+        rows = pairs.where(self._is_one_of(self._numbers(UPDATE)))
         updates = [(n, clause) for n, clause in enumerate(self.asked.clauses) if clause.action == UPDATE]
         return self._completed(moved(rows, self.target.lineage, names.new, names.clause), updates)
 
@@ -375,7 +400,7 @@ class MergeRun:
     def _before(self, pairs: DataFrame, action: str) -> DataFrame:
         """The target rows that clauses of this action change, as they were."""
         names = self.names
-        rows = pairs.where(F.col(names.clause).isin(self._numbers(action)))
+        rows = pairs.where(self._is_one_of(self._numbers(action)))
         rows = rows.dropDuplicates([names.file, names.row]).select(f"{names.old}.*")
         return conformed(rows, self.target.rules.schema)
 
@@ -397,7 +422,8 @@ class MergeRun:
         row = F.to_json(F.struct(*map(self._old, self.target.schema)))
         first = several.limit(1).withColumnsRenamed({names.file: names.new, names.row: names.old})
         example = (
-            self._target_rows(plan)
+            united([part.live() for part in self._target_parts(plan)])
+            .alias(self.asked.target_alias)
             .join(
                 F.broadcast(first),
                 (F.col(names.file) == F.col(names.new)) & (F.col(names.row) == F.col(names.old)),
@@ -480,7 +506,7 @@ def _all_values(target: Target, asked: Merge, clause: Clause) -> dict[str, str |
     for field in target.rules.schema:
         if field.name.lower() in given:
             name = given[field.name.lower()]
-            values[quoted(field.name)] = F.col(f"{quoted(asked.source_alias)}.{quoted(name)}")
+            values[quoted(field.name)] = f"{quoted(asked.source_alias)}.{quoted(name)}"
         elif not (asked.merge_schema or _has_own_value(target.rules, field, clause)):
             raise InvalidOperationError(
                 f"column {field.name!r} is not in the source, but {str(clause)!r} needs all columns "
@@ -494,8 +520,10 @@ def _has_own_value(rules: WriteRules, field: Field, clause: Clause) -> bool:
     return field.name in rules.generated or (clause.action == INSERT and field.name in rules.defaults)
 
 
-def _verify(target: Target, asked: Merge) -> None:
-    """Refuse conditions that Spark cannot judge, before anything runs."""
+def _verified(target: Target, asked: Merge) -> dict[int, Targets]:
+    """The values of each clause that has some, by its number. Conditions that Spark cannot judge are refused
+    before anything runs.
+    """
     if asked.source_alias.lower() == asked.target_alias.lower():
         raise InvalidOperationError(
             f"source_alias and target_alias are both {asked.source_alias!r}, expected two different names"
@@ -506,13 +534,16 @@ def _verify(target: Target, asked: Merge) -> None:
     verify_condition(both, asked.on, "on")
     frames = {MATCHED: both, NOT_MATCHED: theirs, NOT_MATCHED_BY_SOURCE: mine}
     case_sensitive = target.settings.case_sensitive
-    for clause in asked.clauses:
+    found = {}
+    for number, clause in enumerate(asked.clauses):
         if clause.condition is not None:
             verify_condition(frames[clause.kind], clause.condition, f"{clause}: condition")
         if clause.action != DELETE:
             values = _all_values(target, asked, clause) if clause.values is None else clause.values
             schema = target.rules.schema
-            resolve(values, schema, frames[clause.kind], str(clause), case_sensitive=case_sensitive)
+            what, frame = str(clause), frames[clause.kind]
+            found[number] = resolve(values, schema, frame, what, case_sensitive=case_sensitive)
+    return found
 
 
 def _names(target: Target, asked: Merge) -> _Names:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column
@@ -47,15 +47,25 @@ def may_repeat(clauses: Sequence[Clause]) -> bool:
     return len(matched) == 1 and matched[0].action == DELETE and matched[0].condition is None
 
 
-def number_of(clauses: Sequence[tuple[int, Clause]], applies: dict[str, Column]) -> Column:
+def number_of(clauses: Sequence[tuple[int, Clause]], applies: Mapping[str, str]) -> Column:
     """The number of the first clause that applies to a row, or null.
 
-    ``applies`` says for each kind whether a row is of it.
+    ``applies`` says for each kind whether a row is of it. Conditions are each an expression, as Spark has
+    found: so they may be parts of one text, which takes a few calls into the JVM, where Columns take dozens.
     """
-    chosen = F.lit(None).cast("int")
+    conditions = [clause.condition for _, clause in clauses]
+    if all(condition is None or isinstance(condition, str) for condition in conditions):
+        cases = [f"WHEN {_holds(clause, applies[clause.kind])} THEN {number}" for number, clause in clauses]
+        return F.expr(f"CASE {' '.join(cases)} ELSE CAST(NULL AS INT) END" if cases else "CAST(NULL AS INT)")
+    chosen = F.expr("CAST(NULL AS INT)")
     for number, clause in reversed(clauses):
-        holds = applies[clause.kind]
+        holds = F.expr(applies[clause.kind])
         if clause.condition is not None:
             holds = holds & expression(clause.condition)
         chosen = F.when(holds, F.lit(number)).otherwise(chosen)
     return chosen
+
+
+def _holds(clause: Clause, applies: str) -> str:
+    # A comment at the end of a condition ends with its line.
+    return applies if clause.condition is None else f"{applies} AND ({clause.condition}\n)"

@@ -71,10 +71,13 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """What ON asks of a target row. ``limits`` are conditions on its columns alone."""
+    """What ON asks of a target row. ``limits`` are conditions on its columns alone. ``cannot_fail``: that is
+    all that ON asks, so it raises no error, whatever the rows.
+    """
 
     keys: tuple[Key, ...] = ()
     limits: tuple[str, ...] = ()
+    cannot_fail: bool = False
 
     def observed(self) -> list[str]:
         """The aggregates over the source that ``condition`` needs, as Spark SQL."""
@@ -117,14 +120,15 @@ class Sides:
         except InvalidOperationError:  # text that only Spark understands
             return Matching()
         reading = Reading.of(on, self.settings)
-        keys, limits = [], []
+        keys, limits, cannot_fail = [], [], True
         for part in _conjuncts(tree):
             key, limit = self._key(part), self._limit(part, reading)
             if key is not None:
                 keys.append(key)
             if limit is not None:
                 limits.append(limit)
-        return Matching(tuple(dict.fromkeys(keys)), tuple(limits))
+            cannot_fail &= key is not None or limit is not None
+        return Matching(tuple(dict.fromkeys(keys)), tuple(limits), cannot_fail)
 
     def _key(self, part: exp.Expr) -> Key | None:
         if not isinstance(part, exp.EQ):

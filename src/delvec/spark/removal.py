@@ -70,9 +70,7 @@ def find(
     Beyond ``DRIVER_BYTES`` of bits, at most, executors unite and store the vectors. ``repeated``: the frame
     may have a row many times.
     """
-    rows = plan.files.column("record_count")
-    few = min(FEW_ROWS, FEW_REPEATED_ROWS) if repeated else FEW_ROWS
-    if not rows.null_count and (pc.sum(rows).as_py() or 0) <= few:
+    if has_few_rows(plan, repeated=repeated):
         paths = _paths_by_number(frame, plan)
         if paths is not None:
             return find_few_rows(frame, *places, paths, flag)
@@ -82,6 +80,13 @@ def find(
     stored = store_vectors(row_bits(frame, *places, flag), plan, target.storage, store)
     counts, flagged = (sum(stored.column(name).to_pylist()) for name in ("count", "flagged"))
     return FoundRows({}, counts, flagged, stored)
+
+
+def has_few_rows(plan: ScanPlan, *, repeated: bool = False) -> bool:
+    """Whether the files have so few rows that each row found goes to the driver, without a shuffle."""
+    rows = plan.files.column("record_count")
+    few = min(FEW_ROWS, FEW_REPEATED_ROWS) if repeated else FEW_ROWS
+    return not rows.null_count and (pc.sum(rows).as_py() or 0) <= few
 
 
 def _paths_by_number(frame: DataFrame, plan: ScanPlan) -> dict[int, str] | None:

@@ -45,9 +45,18 @@ from delvec.spark.files import (
 )
 from delvec.spark.footers import schemas_by_id
 from delvec.spark.partitions import in_folder_names
+from delvec.spark.scan_part import (
+    PlaceNames,
+    ScanPart,
+    deleted_rows,
+    lost_row,
+    no_position,
+    united,
+    unknown_file,
+)
 from delvec.spark.text_lengths import as_read
 from delvec.spark.types import column_metadata, logical, quoted, selected, spark_field, spark_type
-from delvec.spark.vectors import CHUNK_BITS, FILE_SHIFT, VectorFiles, chunk_estimate, chunks_of
+from delvec.spark.vectors import VectorFiles, chunk_estimate, chunks_of
 from delvec.spark.words import Words, gathered, is_live
 from delvec.storage import Storage
 
@@ -57,40 +66,37 @@ DRIVER_CHUNK_BYTES = 64 << 20
 BROADCAST_CHUNK_BYTES = 1 << 30
 """Above this, chunks are not broadcast: Spark joins as it sees fit."""
 
-_FILE, _ROW, _TOLD, _HIDDEN = "file", "row", "told", "hidden"
+_FILE, _ROW, _INDEX, _TOLD, _HIDDEN = "file", "row", "index", "told", "hidden"
 _KEY, _WORDS = "key", "words"
 # Which nothing encodes in a path, and Spark shows as they are.
 _PLAIN_NAME = re.compile(r"[\w.=-]+", re.ASCII)
 _PATH, _KNOWN, _NUMBER, _VALUES = "path", "known", "number", "values"
 
 
-def scan(spark: SparkSession, plan: ScanPlan, storage: Storage, *, located: bool = False) -> DataFrame:
-    """The live rows of the plan's files, under the table's columns. The plan's condition is not applied.
+def scan(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFrame:
+    """The live rows of the plan's files, under the table's columns. The plan's condition is not applied."""
+    frames = [group.frame() for group in _group_scans(spark, plan, storage)]
+    return united(frames) if frames else spark.createDataFrame([], logical(plan.schema))
 
-    ``located``: two columns follow that say where each row is, named by ``place_columns``.
+
+def scan_parts(spark: SparkSession, plan: ScanPlan, storage: Storage) -> list[ScanPart]:
+    """The rows of the plan's files with their places, named by ``place_columns``: a part for each scan.
+
+    A plan without files has one part, without rows.
     """
+    parts = [group.part() for group in _group_scans(spark, plan, storage)]
+    if parts:
+        return parts
+    names = _place_names(plan.schema)
+    schema = logical(plan.schema).add(names.path, StringType()).add(names.row, LongType())
+    return [ScanPart(spark.createDataFrame([], schema), names)]
+
+
+def _group_scans(spark: SparkSession, plan: ScanPlan, storage: Storage) -> Iterator[_GroupScan]:
     verify_applied(plan)
-    found: DataFrame | None = None
     reader = FileReader(spark, storage)
     for group in _groups(plan, storage):
-        part = _GroupScan(spark, storage, reader, plan, group).frame(located=located)
-        found = part if found is None else found.union(part)
-    if found is not None:
-        return found
-    schema = logical(plan.schema)
-    if located:
-        path, row = place_columns(plan.schema)
-        schema = schema.add(path, StringType()).add(row, LongType())
-    return spark.createDataFrame([], schema)
-
-
-def deleted_rows(number: str, row: str, key: str, words: str) -> str:
-    """The condition of the join: that a row, by its file's number and its position, is in a chunk of vectors
-    and its bit is set there.
-    """
-    chunk = f"shiftleft({number}, {FILE_SHIFT}) | shiftright({row}, {CHUNK_BITS})"
-    word = f"{words}[CAST(shiftright({row}, 6) & 63 AS INT)]"
-    return f"({chunk}) = {key} AND getbit({word}, CAST({row} & 63 AS INT)) = 1"
+        yield _GroupScan(spark, storage, reader, plan, group)
 
 
 def place_columns(schema: Schema) -> tuple[str, str]:
@@ -99,6 +105,11 @@ def place_columns(schema: Schema) -> tuple[str, str]:
     """
     prefix = own_prefix(schema)
     return prefix + _FILE, prefix + _ROW
+
+
+def _place_names(schema: Schema) -> PlaceNames:
+    prefix = own_prefix(schema)
+    return PlaceNames(*place_columns(schema), prefix + _NUMBER, prefix + _INDEX)
 
 
 def own_prefix(schema: Schema, *others: str) -> str:
@@ -223,21 +234,17 @@ class _Shown:
     @property
     def row(self) -> str:
         """Its position in the file."""
-        return f"coalesce({ROW_INDEX}, CAST({self._no_position} AS BIGINT))"
+        return f"coalesce({ROW_INDEX}, CAST({no_position(self.told)} AS BIGINT))"
 
     @property
     def unknown(self) -> str:
         """What it comes to where its file is none of the plan's."""
-        return f"raise_error(concat('a scan read a file that is not in its plan: ', {self.told}))"
+        return unknown_file(self.told)
 
     @property
     def lost(self) -> str:
         """What it comes to where its file or its position is not known."""
-        return f"CASE WHEN {ROW_INDEX} IS NULL THEN {self._no_position} ELSE {self.unknown} END"
-
-    @property
-    def _no_position(self) -> str:
-        return f"raise_error(concat('this Spark does not provide the positions of rows in ', {self.told}))"
+        return lost_row(ROW_INDEX, self.told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,27 +255,49 @@ class _GroupScan:
     plan: ScanPlan
     group: _Group
 
-    def frame(self, *, located: bool) -> DataFrame:
+    def frame(self) -> DataFrame:
+        """The live rows."""
         group = self.group
         read = self._read()
-        frame, shown = self._shown(read, located=located)
-        path, row = place_columns(self.plan.schema)
-        asked = [f"{shown.path} AS {path}", f"{shown.row} AS {row}"] if located else []
+        frame, shown = self._shown(read, located=False)
         if group.tells_files_apart:
-            apart = group.apart
-            if apart is _Apart.BY_PATH and not shown_alike(read, self._paths()):
-                apart = _Apart.BY_TABLE
+            apart = self._apart(read)
             vectors = self._vectors(apart) if group.vectors else None
             if isinstance(vectors, Words):
                 number = number_of(shown.file)
                 live = is_live(self.spark, vectors, number=number, row=ROW_INDEX, lost=shown.lost)
                 frame = frame.where(live)
             if isinstance(vectors, DataFrame) or group.values_by_file:
-                frame = self._with_files(frame, shown, apart, located=located)
-                asked = [path, row] if located else []
+                frame = self._with_files(frame, shown, apart, located=False)
             if isinstance(vectors, DataFrame):
-                frame = self._without(frame, vectors)
-        return selected(frame, [*(self._column(field) for field in group.schema), *asked])
+                deleted = deleted_rows(self._own(_NUMBER), self._own(_ROW), *vectors.columns)
+                frame = frame.join(vectors, F.expr(deleted), "left_anti")
+        return selected(frame, [self._column(field) for field in group.schema])
+
+    def part(self) -> ScanPart:
+        """The rows with their places, deleted ones too, and the vectors."""
+        group = self.group
+        read = self._read()
+        frame, shown = self._shown(read, located=True)
+        names = _place_names(self.plan.schema)
+        places, vectors = [f"{shown.path} AS {names.path}", f"{shown.row} AS {names.row}"], None
+        number = f"{number_of(shown.file)} AS {names.number}"
+        if group.tells_files_apart:
+            apart = self._apart(read)
+            vectors = self._vectors(apart) if group.vectors else None
+            if isinstance(vectors, DataFrame) or group.values_by_file:
+                frame = self._with_files(frame, shown, apart, located=True)
+                places, number = [names.path, names.row], names.number
+        if vectors is not None:
+            places += [number, f"{ROW_INDEX} AS {names.index}"]
+        columns = [*(self._column(field) for field in group.schema), *places]
+        return ScanPart(selected(frame, columns), names, vectors)
+
+    def _apart(self, read: DataFrame) -> _Apart:
+        apart = self.group.apart
+        if apart is _Apart.BY_PATH and not shown_alike(read, self._paths()):
+            return _Apart.BY_TABLE
+        return apart
 
     def _column(self, field: Field) -> str | Column:
         """The table's column, by its own name and type."""
@@ -378,13 +407,8 @@ class _GroupScan:
             if words is not None:
                 return words
             chunks = self.spark.createDataFrame(chunks_of(loaded, vectors))
+        chunks = chunks.toDF(self._own(_KEY), self._own(_WORDS))
         return F.broadcast(chunks) if size <= BROADCAST_CHUNK_BYTES else chunks
-
-    def _without(self, frame: DataFrame, chunks: DataFrame) -> DataFrame:
-        """The frame with places, without the rows that the chunks say are deleted."""
-        key, words = self._own(_KEY), self._own(_WORDS)
-        deleted = deleted_rows(self._own(_NUMBER), self._own(_ROW), key, words)
-        return frame.join(chunks.toDF(key, words), F.expr(deleted), "left_anti")
 
 
 def _noted(column: Column, field: Field) -> Column:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,15 +18,17 @@ from delvec.errors import InvalidOperationError
 from delvec.formats import Snapshot, Table
 from delvec.plan import MATCH_ALL, Base, ScanPlan
 from delvec.predicate import SqlSettings
+from delvec.predicate.tree import is_decided
 from delvec.row_delta import Isolation, MetadataChange, Read, Verb, WriteRules
 from delvec.schema import Schema
 from delvec.spark.checks import VIOLATION
 from delvec.spark.conditions import expression, verify_condition
 from delvec.spark.conforming import evolved
-from delvec.spark.lineage import lineage_columns, scan_with_lineage
+from delvec.spark.lineage import lineage_columns, parts_with_lineage
 from delvec.spark.notebook import html_pairs
 from delvec.spark.reserved_names import verify_new_names
-from delvec.spark.scan import scan
+from delvec.spark.scan import scan, scan_parts
+from delvec.spark.scan_part import ScanPart, few_parts, united
 from delvec.spark.session import kept_frame, sql_settings
 from delvec.spark.subqueries import warn_of_captured_columns
 from delvec.spark.types import quoted, type_text
@@ -163,17 +165,24 @@ class Target:
 
     def matching(self, plan: ScanPlan, where: str | Column | None, *, lineage: bool = False) -> DataFrame:
         """The live rows for which ``where`` is true, with their places; ``lineage``: with their ids too."""
-        frame = self._named(self.scan_located(plan, lineage=lineage))
-        return frame if where is None else frame.where(expression(where))
+        if where is None:
+            return self._named(self.scan_located(plan, lineage=lineage))
+        condition, safe = expression(where), cannot_fail(plan, where)
+        parts = [replace(p, frame=self._named(p.frame)) for p in self.parts(plan, lineage=lineage)]
+        return self._named(united([part.where(condition, safe=safe) for part in parts]))
 
     def _named(self, frame: DataFrame) -> DataFrame:
         return frame if self.alias is None else frame.alias(self.alias)
 
     def scan_located(self, plan: ScanPlan, *, lineage: bool = True) -> DataFrame:
         """The live rows with their places (`scan.place_columns`) and, where rows have ids, with these."""
+        return united([part.live() for part in self.parts(plan, lineage=lineage)])
+
+    def parts(self, plan: ScanPlan, *, lineage: bool = True) -> Sequence[ScanPart]:
+        """The same in parts, deleted rows too: what is joined or filtered is so part by part."""
         if lineage and self.lineage:
-            return scan_with_lineage(self.spark, plan, self.storage, self.lineage)
-        return scan(self.spark, plan, self.storage, located=True)
+            return few_parts(parts_with_lineage(self.spark, plan, self.storage, self.lineage))
+        return few_parts(scan_parts(self.spark, plan, self.storage))
 
     @property
     def lineage(self) -> tuple[str, ...]:
@@ -193,6 +202,12 @@ def split_by_match(plan: ScanPlan) -> tuple[ScanPlan, ScanPlan]:
     """The files that hold only matching rows, and those that must be looked into."""
     whole = plan.files.column("match").to_numpy(zero_copy_only=False) == MATCH_ALL
     return plan.at(np.flatnonzero(whole)), plan.at(np.flatnonzero(~whole))
+
+
+def cannot_fail(plan: ScanPlan, where: str | Column) -> bool:
+    """Whether the condition that the plan was made with raises no error, not even for a deleted row."""
+    condition = plan.condition
+    return condition is not None and condition.text == where and is_decided(condition.tree)
 
 
 def live_rows(plan: ScanPlan) -> int | None:

@@ -13,13 +13,14 @@ from delvec.plan import ScanPlan
 from delvec.row_delta import RowDelta, Verb
 from delvec.schema import Schema
 from delvec.spark import changes
+from delvec.spark.adaptive import has_query, not_adaptive
 from delvec.spark.assignments import Assignments, new_column, resolve
 from delvec.spark.checks import checked
 from delvec.spark.commit import Looking, commit
 from delvec.spark.find import FoundRows
 from delvec.spark.lineage import moved
 from delvec.spark.own_values import with_generated
-from delvec.spark.removal import find, remove_rows
+from delvec.spark.removal import find, has_few_rows, remove_rows
 from delvec.spark.scan import own_prefix, place_columns
 from delvec.spark.target import OperationResult, Target, row_size, shown
 from delvec.spark.text_lengths import with_padding
@@ -42,9 +43,12 @@ def update(target: Target, given: Assignments, where: str | Column | None) -> Op
         for field in target.schema
         if field.name in targets
     }
-    both = _both(frame, new, target).persist(StorageLevel.MEMORY_AND_DISK)
+    plain = has_few_rows(plan) and not any(map(has_query, (where, *given.values())))
+    with not_adaptive(target.spark, when=plain):
+        both = _both(frame, new, target).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        found = find(target, plan, both, place_columns(target.schema))
+        with not_adaptive(target.spark, when=plain):
+            found = find(target, plan, both, place_columns(target.schema))
         if not found.count:
             return target.unchanged(numUpdatedRows=0)
         return _committed(target, plan, both, found, where)
