@@ -160,11 +160,14 @@ class MergeRun:
             pairs.unpersist()
 
     def _is_plain(self, plan: ScanPlan, source: _Source) -> bool:
-        """Whether a scan of few rows and broadcasts of few are all that Spark runs."""
-        given = [self.asked.on, *(clause.condition for clause in self.asked.clauses)]
+        """Whether a scan of few rows and broadcasts of few are all that Spark runs.
+
+        And ON cannot fail: PySpark does not recognise an error of a broadcast that is not adaptive.
+        """
+        given = [clause.condition for clause in self.asked.clauses]
         given += [value for clause in self.asked.clauses for value in (clause.values or {}).values()]
         few = source.count <= FEW_REPEATED_ROWS and has_few_rows(plan, repeated=True)
-        return few and not any(map(has_query, given))
+        return few and source.cannot_fail and not any(map(has_query, given))
 
     def _is_one_of(self, clauses: Sequence[int]) -> Column:
         """That a row's clause is one of these."""
