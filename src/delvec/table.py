@@ -36,7 +36,7 @@ from delvec.spark.preview import (
     preview_update,
 )
 from delvec.spark.scan import scan
-from delvec.spark.session import session_storage_options, sql_settings
+from delvec.spark.session import session_storage_options, sql_settings, verify_running
 from delvec.spark.target import OperationResult, Target, translated
 from delvec.spark.text_lengths import as_created
 from delvec.spark.types import as_nullable, from_spark, logical, parse_ddl, quoted, spark_type
@@ -44,6 +44,7 @@ from delvec.spark.update import update
 
 _TARGET = "target"
 _COLUMNS_SHOWN = 20
+_CANCELLED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED", "cancelled because SparkContext was shut down")
 _FILE_COLUMNS = ["location", "size", "record_count", "partition"]
 _STORE_EXCEPTIONS = ("java.io.", "java.nio.file.", "org.apache.hadoop.fs.")
 _registered: dict[str, Table] = {}
@@ -165,6 +166,7 @@ class Table:
         the version that was the newest at this time. A datetime without a zone is in Python's local time, a
         text without a zone in the session's time zone.
         """
+        verify_running(self._spark)
         at = None if timestamp is None else instant_of(self._spark, timestamp)
         snapshot = self._table.snapshot(version, at)
         names = [columns] if isinstance(columns, str) else columns
@@ -380,6 +382,7 @@ class Table:
 
     def _rows(self, given: Any) -> Rows:
         """The rows that a verb is given, as a DataFrame, or as a function that makes one."""
+        verify_running(self._spark)
         if isinstance(given, DataFrame):
             return given
         schema = self._table.snapshot().schema
@@ -397,6 +400,7 @@ class Table:
         default_alias: str | None = None,
     ) -> OperationResult:
         """Run the verb on the newest version; again where another writer came first and mattered."""
+        verify_running(self._spark)
         level = _level(isolation)
 
         def target(number: int) -> Target:
@@ -455,15 +459,22 @@ def _run(verb: Callable[[], OperationResult]) -> OperationResult:
     try:
         return verb()
     except PySparkException as error:
+        _verify_not_cancelled(error)
         ours = translated(error)
         if ours is error:
             raise
         raise ours from None
     except Exception as error:
+        _verify_not_cancelled(error)
         refused = _refusal(error)
         if refused is None:
             raise
         raise refused from error
+
+
+def _verify_not_cancelled(error: Exception) -> None:
+    if any(condition in str(error) for condition in _CANCELLED):
+        raise DelvecError("the Spark job was cancelled: the table is as it was") from error
 
 
 def _refusal(error: Exception) -> StorageError | None:

@@ -49,6 +49,13 @@ def _all_settings(spark: SparkSession) -> Mapping[str, str]:
     return found() if callable(found) else found
 
 
+def verify_running(spark: SparkSession) -> None:
+    """Refuse a session that was stopped; what Spark says of it is a traceback of its own."""
+    context = getattr(spark, "_sc", None)  # a Connect session has none
+    if context is not None and context._jsc is None:
+        raise InvalidOperationError("the Spark session is stopped: open the table with a new session")
+
+
 def session_storage_options(
     spark: SparkSession, place: str, given: Mapping[str, str] | None
 ) -> dict[str, str]:
