@@ -231,7 +231,7 @@ def _verify_visible(locations: Sequence[str]) -> None:
     for place in locations:
         if _is_hidden(place.rpartition("/")[2]):
             raise UnsupportedFeatureError(
-                f"Spark ignores files with such a name and would read none of its rows: {place}",
+                f"Spark treats a file of this name as hidden and would skip its rows: {place}",
                 feature="hidden data file",
             )
 
