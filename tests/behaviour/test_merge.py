@@ -398,3 +398,48 @@ def test_a_source_that_changes_between_runs_is_seen_once(spark, table):
     found = collected(table.to_df())
     assert sorted(row["id"] for row in found) == [*range(12)]
     assert len({row["name"] for row in found}) == 12
+
+
+def test_clauses_add_the_columns_that_they_assign_and_no_others(spark, tmp_path):
+    rows = [(1, {"x": 1}, 1), (2, {"x": 2}, 2)]
+    table = table_of(spark, tmp_path / "t", "id int, s struct<x int>, p int", rows, partition_by=["p"])
+    source = frame_of(
+        spark,
+        "id int, s struct<x int, y string, z int>, late double, `a.b` int, unused int, p bigint",
+        [(2, {"x": 20, "y": "b", "z": 1}, 2.5, 5, 0, 9), (4, None, 4.5, 6, 0, 9)],
+    )
+    (
+        table.merge(source, ON, merge_schema=True)
+        .when_matched_update({"Late": "source.late * 2", "s.y": "source.s.y"})
+        .when_not_matched_insert({"id": "source.id", "`a.b`": "source.`a.b`", "p": "7"})
+        .execute()
+    )
+    assert table.schema.simpleString() == "struct<id:int,s:struct<x:int,y:string>,p:int,late:double,a.b:int>"
+    holds(
+        table,
+        [
+            (1, {"x": 1, "y": None}, 1, None, None),
+            (2, {"x": 2, "y": "b"}, 2, 5.0, None),
+            (4, None, 7, None, 6),
+        ],
+    )
+    read_alike_by_others(table)
+
+
+def test_an_assigned_struct_brings_its_new_fields(spark, tmp_path):
+    table = table_of(spark, tmp_path / "t", "id int, s struct<x int>", [(1, {"x": 1}), (2, {"x": 2})])
+    source = frame_of(spark, "id int, s struct<x bigint, y string>", [(2, {"x": 20, "y": "b"})])
+    table.merge(source, ON, merge_schema=True).when_matched_update({"s": "source.s"}).execute()
+    assert table.schema.simpleString() == "struct<id:int,s:struct<x:int,y:string>>"
+    holds(table, [(1, {"x": 1, "y": None}), (2, {"x": 20, "y": "b"})])
+
+
+def test_a_column_that_the_source_lacks_is_not_added(spark, table):
+    source = frame_of(spark, "id bigint, other int", [(1, 5)])
+    for merge_schema in (True, False):
+        with refused(table, InvalidOperationError, r"unknown column 'late' in when matched update"):
+            merge = table.merge(source, ON, merge_schema=merge_schema)
+            merge.when_matched_update({"late": "source.other"}).execute()
+    merge = table.merge(source, ON, merge_schema=True)
+    with refused(table, InvalidOperationError, r"unknown column 'other' in when not matched by source"):
+        merge.when_not_matched_by_source_update({"other": "1"}).execute()

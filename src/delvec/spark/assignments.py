@@ -93,7 +93,7 @@ def _path(name: str, schema: Schema, what: str, *, case_sensitive: bool) -> tupl
     if len(whole) == 1:
         return (whole[0].name,)
     inside, names = schema, []
-    for part in _parts(name) or [name]:
+    for part in name_parts(name) or [name]:
         fields = inside.find(part, case_sensitive=case_sensitive)
         if len(fields) != 1:
             known = ", ".join(field.name for field in inside)
@@ -104,7 +104,7 @@ def _path(name: str, schema: Schema, what: str, *, case_sensitive: bool) -> tupl
     return tuple(names)
 
 
-def _parts(name: str) -> list[str]:
+def name_parts(name: str) -> list[str]:
     """A dotted name, in which backquotes may enclose a part; two of them stand for one inside."""
     found = _PART.findall(name)
     return [quoted[1:-1].replace("``", "`") or plain for quoted, plain in found]

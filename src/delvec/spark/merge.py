@@ -51,6 +51,7 @@ from delvec.spark.merge_clauses import (
     verify_clauses,
 )
 from delvec.spark.merge_keys import ROWS, Matching, Sides, source_schema
+from delvec.spark.merge_schema import assigned_columns
 from delvec.spark.merge_source import MergeSource
 from delvec.spark.own_values import default_values, with_generated
 from delvec.spark.removal import FEW_REPEATED_ROWS, find, has_few_rows, remove_rows
@@ -101,8 +102,8 @@ def prepared(target: Target, asked: Merge, rows: MergeSource) -> MergeRun:
     if any(clause.kind != NOT_MATCHED for clause in asked.clauses):
         target.verify_removable()
     change = None
-    if asked.merge_schema and any(c.values is None and c.action != DELETE for c in asked.clauses):
-        target, change = target.grown(asked.source.schema)
+    if asked.merge_schema:
+        target, change = target.grown(assigned_columns(asked.clauses, target.schema, asked.source.schema))
     return MergeRun(target, asked, change, _names(target, asked), rows, _verified(target, asked))
 
 
