@@ -70,6 +70,7 @@ class Table:
 
         ``storage_options`` default to the session's ``spark.hadoop.fs.*`` and the environment.
         """
+        verify_running(spark)
         if catalog is not None:
             raise UnsupportedFeatureError("tables in a catalog cannot be opened yet", feature="catalog")
         if relocate:
@@ -96,6 +97,7 @@ class Table:
 
         Refused where a table is. Deletion vectors are on unless ``properties`` say otherwise.
         """
+        verify_running(spark)
         if catalog is not None:
             raise UnsupportedFeatureError("tables in a catalog cannot be created yet", feature="catalog")
         if format_version is not None:
@@ -361,6 +363,7 @@ class Table:
 
     def files(self) -> DataFrame:
         """The live data files: where, size, rows, deleted rows, partition values."""
+        verify_running(self._spark)
         plan = self._table.snapshot().plan(settings=sql_settings(self._spark))
         deleted = plan.deletes.column("cardinality").take(plan.files.column("vector")).fill_null(0)
         files = plan.files.select(_FILE_COLUMNS).add_column(3, "deleted_count", deleted)
@@ -372,6 +375,7 @@ class Table:
 
     def history(self, limit: int | None = None) -> DataFrame:
         """The commits, newest first."""
+        verify_running(self._spark)
         return self._spark.createDataFrame(self._table.history(limit))
 
     def register(self, name: str) -> None:

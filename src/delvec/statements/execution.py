@@ -10,6 +10,7 @@ from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from delvec.spark.session import verify_running
 from delvec.spark.target import OperationResult
 from delvec.statements import changing, defining, describing, dry_run, inserting, missing, views
 from delvec.statements.cursor import Cursor
@@ -59,6 +60,7 @@ def sql(spark: SparkSession, text: str, args: Arguments | None = None) -> DataFr
 
     Gives a DataFrame: the rows of a query, the counts of a change (one row), nothing for a definition.
     """
+    verify_running(spark)
     tables = Tables(spark)
     statement = parse(text, tables.is_ours)
     if _is_sparks(statement, tables):
