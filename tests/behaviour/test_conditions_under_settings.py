@@ -49,22 +49,30 @@ def session(spark, values):
                 spark.conf.set(name, value)
 
 
-def registered_settings(spark):
-    """The names of all SQL settings of the running Spark, internal ones too."""
+def registered_entries(spark):
+    """All SQL settings of the running Spark, internal ones too."""
     loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
     for name in ("StaticSQLConf", "SQLConf"):  # the first registers its settings in the second
         module = loader.loadClass(f"org.apache.spark.sql.internal.{name}$").getField("MODULE$").get(None)
-    return {entry.key() for entry in module.getConfigEntries().toArray()}
+    return list(module.getConfigEntries().toArray())
 
 
 def test_every_setting_of_spark_is_classed(spark):
-    unknown = registered_settings(spark) - RELEVANT - ANY_VALUE.keys() - IRRELEVANT
+    unknown = {entry.key() for entry in registered_entries(spark)} - RELEVANT - ANY_VALUE.keys() - IRRELEVANT
     assert not unknown, (
         f"Spark {spark.version} has settings that are not classed: {', '.join(sorted(unknown))}. Read what "
         "each does. If it changes how Spark reads or evaluates a condition that delvec can decide on, add it "
         "to delvec/predicate/settings.py: follow it, or name the values it may have in EXPECTED. If it only "
         "seems so, add it to ANY_VALUE in tests/setting_cases.py; else to tests/irrelevant_settings.txt."
     )
+
+
+def test_older_names_of_relevant_settings_are_relevant(spark):
+    """Spark lists a setting under the name by which it was set."""
+    entries = [entry for entry in registered_entries(spark) if entry.key() in RELEVANT]
+    older = {name for entry in entries for name in entry.alternatives().mkString(",").split(",") if name}
+    assert older
+    assert older <= RELEVANT
 
 
 def test_a_setting_has_one_class():

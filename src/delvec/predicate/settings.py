@@ -56,6 +56,7 @@ EXPECTED: Mapping[str, frozenset[str]] = MappingProxyType(
         # Dates and times that are read from files as other values than the statistics have.
         "spark.sql.parquet.datetimeRebaseModeInRead": frozenset(("corrected", "exception")),
         "spark.sql.parquet.int96RebaseModeInRead": frozenset(("corrected", "exception")),
+        "spark.sql.legacy.parquet.datetimeRebaseModeInRead": frozenset(("corrected", "exception")),
         "spark.sql.parquet.int96TimestampConversion": _FALSE,
     }
 )
