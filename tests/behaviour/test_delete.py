@@ -326,3 +326,16 @@ def test_names_that_need_quoting(spark, tmp_path):
     holds(table, [(i,) * 5 for i in (5, 6, 7)])
     assert Path(table.location).is_dir()
     read_alike_by_others(table, read_by_delta_rs)  # DuckDB does not find a folder with % in its name
+
+
+def test_an_alias_that_is_the_name_of_a_struct(spark, tmp_path):
+    """Spark reads ``t.id`` as the column ``id`` of ``t``, not as the struct's field."""
+    rows = [(5, {"id": 1}), (1, {"id": 5})]
+    for verb, left in (
+        (lambda table: table.delete("t.id = 5", alias="t"), [(1, {"id": 5})]),
+        (lambda table: table.update({"id": "100"}, "T.id = 5", alias="T"), [(100, {"id": 1}), rows[1]]),
+    ):
+        table = table_of(spark, tmp_path / str(len(left)), "id int, t struct<id int>", rows[:1])
+        table.append(spark.createDataFrame(rows[1:], "id int, t struct<id int>"))
+        verb(table)
+        holds(table, left)

@@ -376,7 +376,7 @@ def test_merges_by_source(spark, copied):
         (lambda t, rows: t.overwrite(rows([(None, 1, 1)]), dry_run=True), "NULL.* id"),
         (
             lambda t, rows: t.overwrite(rows([(1, 1, 1)]), where="p", partitions="dynamic", dry_run=True),
-            "one of",
+            "where and partitions='dynamic' exclude each other",
         ),
         (
             lambda t, rows: t.overwrite(rows([(1, 1, 1)]).selectExpr("id", "1 AS x"), dry_run=True),

@@ -97,7 +97,11 @@ def test_a_store_that_refuses_to_write(spark, tmp_path, monkeypatch):
         ("`a b` int", {}, "a b"),
         ("id nonsense", {}, "nonsense"),
         ("", {}, "(?i)schema|column"),
-        (5, {}, "int, expected a DataFrame or a schema"),
+        (
+            5,
+            {},
+            r"rows are int, expected a schema \(a StructType or DDL text\), a Spark, pandas or polars",
+        ),
         (DDL, {"properties": {"delta.nope": "1"}}, "delta.nope"),
         (DDL, {"properties": {"delta.appendOnly": "maybe"}}, "maybe"),
         (DDL, {"format_version": 3}, "format_version"),
@@ -158,7 +162,7 @@ def test_a_constraint_that_is_no_condition_is_refused(spark, tmp_path, condition
 
 @pytest.mark.parametrize("name", ["_metadata", "_Metadata", "_tmp_metadata_row_index"])
 def test_columns_with_a_name_of_spark_are_refused(spark, tmp_path, name):
-    with pytest.raises(InvalidOperationError, match=f"column '{name}' has a name that Spark uses"):
+    with pytest.raises(InvalidOperationError, match=f"column '{name}' has a name that Spark reserves"):
         create(spark, tmp_path / "t", f"id bigint, {name} bigint")
     assert contents(tmp_path) == []
     table = table_of(spark, tmp_path / "t", f"id bigint, s struct<{name}: int>")

@@ -53,7 +53,8 @@ def _arrow_table(given: Any, schema: Schema | None) -> pa.Table:
         return _plain(pa.table(given))
     if isinstance(given, list | tuple) and not hasattr(given, "_fields"):
         return _from_list(given, schema)
-    raise InvalidOperationError(f"rows are {type(given).__name__}, expected {_ACCEPTED}")
+    expected = _ACCEPTED if schema is not None else f"a schema (a StructType or DDL text), {_ACCEPTED}"
+    raise InvalidOperationError(f"rows are {type(given).__name__}, expected {expected}")
 
 
 def _plain(table: pa.Table) -> pa.Table:

@@ -145,12 +145,17 @@ class Target:
             verify_applied(plan)  # also for verbs that never scan, such as a delete from metadata alone
             return plan
 
-        if not isinstance(where, str):
+        if not isinstance(where, str) or self._alias_is_a_column:
             return planned(None)
         try:
             return planned(where)
         except InvalidOperationError:  # text that only Spark understands prunes nothing
             return planned(None)
+
+    @property
+    def _alias_is_a_column(self) -> bool:
+        """Whether ``alias.x`` could also be a field of a struct column: then conditions do not prune."""
+        return self.alias is not None and bool(self.schema.find(self.alias, case_sensitive=False))
 
     def plan_verified(self, where: str | Column) -> ScanPlan:
         if isinstance(where, str):
