@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import Any, Literal, overload
 
 from pyspark.errors import PySparkException
@@ -170,7 +171,7 @@ class Table:
         """
         verify_running(self._spark)
         at = None if timestamp is None else instant_of(self._spark, timestamp)
-        snapshot = self._table.snapshot(version, at)
+        snapshot = self._table.snapshot(_number(version), at)
         names = [columns] if isinstance(columns, str) else columns
         chosen = None if names is None else _chosen(names, snapshot, self._spark)
         plan, problem = self._plan(snapshot, where if isinstance(where, str) else None)
@@ -436,6 +437,14 @@ def _listed(schema: Schema) -> str:
     shown = [f"{field.name} {spark_type(field.type).simpleString()}" for field in schema]
     more = [f"… ({len(shown)} columns)"] if len(shown) > _COLUMNS_SHOWN else []
     return ", ".join(shown[:_COLUMNS_SHOWN] + more)
+
+
+def _number(version: object) -> int | None:
+    if version is None:
+        return None
+    if isinstance(version, bool) or not isinstance(version, Integral):  # of numpy too
+        raise InvalidOperationError(f"version is {version!r}, expected a whole number")
+    return int(version)
 
 
 def _level(given: str | None) -> Isolation | None:

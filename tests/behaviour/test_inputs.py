@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import Row
 
 from delvec.errors import InvalidOperationError
 from delvec.table import Table
-from verbs import refused, rows_of, table_of
+from verbs import refused, rows_of, table_of, unchanged
 
 pytestmark = pytest.mark.spark
 
@@ -83,6 +84,49 @@ def test_the_other_verbs(spark, tmp_path):
     assert rows_of(table) == [(10, None, 1.5), (9, "z", None)]
 
 
+def test_an_empty_list_is_no_rows(spark, tmp_path):
+    table = table_of(spark, tmp_path / "t", "id bigint NOT NULL, v variant, c char(3)")
+    table.append(spark.sql("SELECT 1L AS id, parse_json('1') AS v, 'x' AS c"))
+    with unchanged(table):
+        table.append([])
+        table.append(list)  # a function that returns it
+        merge = table.merge([], "target.id = source.id")
+        merge.when_matched_delete().when_not_matched_insert_all().execute()
+    table.overwrite([])
+    assert rows_of(table) == []
+    with pytest.raises(InvalidOperationError, match="rows are an empty list"):
+        Table.create(spark, str(tmp_path / "new"), [])
+
+
+@pytest.mark.parametrize("version", ["1", True, 1.0])
+def test_versions_that_are_no_whole_number(spark, tmp_path, version):
+    table = table_of(spark, tmp_path / "t", DDL)
+    with pytest.raises(InvalidOperationError, match=f"version is {version!r}, expected a whole number"):
+        table.to_df(version=version)
+
+
+def test_versions_and_times_of_numpy_and_pandas(spark, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    table = table_of(spark, tmp_path / "t", DDL, [(1, None, None, None, None)])
+    assert table.to_df(version=np.int64(0)).count() == 0
+    assert table.to_df(timestamp=pandas.Timestamp.now()).count() == 1
+    assert table.to_df(timestamp=pandas.Timestamp.now(tz="Asia/Tokyo")).count() == 1
+
+
+def test_assignments_and_properties_that_are_refused(spark, tmp_path):
+    table = table_of(spark, tmp_path / "t", DDL)
+    with refused(table, InvalidOperationError, "set is str, expected a dict of column and expression"):
+        table.update("n = 1")
+    with refused(table, InvalidOperationError, "set of n is 2, expected a Spark SQL string or a Column"):
+        table.update({"n": 2})
+    for name in ("delvec.rewriteDeletedShare", "note", "comment", "delta.feature.v2Checkpoint"):
+        told = f"property {name} is 0.8, expected a string"
+        with refused(table, InvalidOperationError, told):
+            table.set_properties({name: 0.8})
+        with pytest.raises(InvalidOperationError, match=told):
+            Table.create(spark, str(tmp_path / "new"), DDL, properties={name: 0.8})
+
+
 def test_naive_datetimes_are_local(spark, tmp_path):
     table = table_of(spark, tmp_path / "t", "t timestamp")
     local = dt.datetime(2024, 1, 2, 3, 4, 5)
@@ -97,7 +141,6 @@ def test_naive_datetimes_are_local(spark, tmp_path):
         ({"id": [1]}, "rows are dict, expected"),
         ("x", "rows are str, expected"),
         ([1], "a row is int, expected a dict, a Row or a tuple"),
-        ([], "empty list"),
         ([(1, 2)], "a row has 2 values, expected 5: id, n, d, s, t"),
         ([{"id": "x"}], "column 'id' of the rows"),
         ([{"n": 100_000}], "column 'n' of the rows"),

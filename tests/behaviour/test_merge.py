@@ -341,6 +341,10 @@ def test_existing_vectors_are_honoured_where_files_are_written_again(table, sour
         (lambda merge: merge.when_matched_update({"p": "'x'"}), "value for column p is of type string"),
         (lambda merge: merge.when_matched_update({"p": "max(source.p)"}), "(?i)max|aggregate"),
         (lambda merge: merge.when_matched_update({}), "is empty"),
+        (lambda merge: merge.when_matched_update("p = 1"), "set is str, expected a dict of column"),
+        (lambda merge: merge.when_not_matched_insert(["id"]), "values is list, expected a dict of column"),
+        (lambda merge: merge.when_not_matched_by_source_update({"p": 1}), "set of p is 1, expected a Spark"),
+        (lambda merge: merge.when_matched_update({1: "p"}), "a column in set is 1, expected its name"),
         (lambda merge: merge.when_matched_delete("id = 1"), "(?i)ambiguous"),
         (lambda merge: merge.when_matched_delete("rand() > 0.5"), "(?i)deterministic"),
         (lambda merge: merge.when_matched_delete("sum(source.id) OVER () > 1"), "(?i)window"),
@@ -443,3 +447,35 @@ def test_a_column_that_the_source_lacks_is_not_added(spark, table):
     merge = table.merge(source, ON, merge_schema=True)
     with refused(table, InvalidOperationError, r"unknown column 'other' in when not matched by source"):
         merge.when_not_matched_by_source_update({"other": "1"}).execute()
+
+
+def test_a_field_of_the_tables_struct_comes_before_a_source_column_with_a_dot(spark, tmp_path):
+    table = table_of(spark, tmp_path / "t", "id int, a struct<b int>", [(1, {"b": 1}), (2, {"b": 2})])
+    source = frame_of(spark, "id int, `a.b` int", [(2, 20)])
+    merge = table.merge(source, ON, merge_schema=True)
+    merge.when_matched_update({"a.b": "source.`a.b`"}).execute()
+    assert table.schema.simpleString() == "struct<id:int,a:struct<b:int>>"
+    holds(table, [(1, {"b": 1}), (2, {"b": 20})])
+
+
+@pytest.mark.parametrize("name", ["", "."])
+def test_names_without_a_part_are_unknown(table, source, name):
+    with refused(table, InvalidOperationError, f"unknown column '{name}' in when matched update"):
+        table.merge(source, ON, merge_schema=True).when_matched_update({name: "1"}).execute()
+
+
+def test_an_assigned_array_or_map_keeps_its_types_and_brings_new_fields(spark, tmp_path):
+    ddl = "id int, x array<int>, m map<int, struct<v int>>, s array<struct<v int>>"
+    table = table_of(spark, tmp_path / "t", ddl, [(1, [1], {1: {"v": 1}}, [{"v": 1}])])
+    wide = "id int, x array<bigint>, m map<bigint, struct<v bigint, w int>>, s array<struct<v bigint, w int>>"
+    source = frame_of(spark, wide, [(1, [2], {2: {"v": 2, "w": 3}}, [{"v": 2, "w": 3}])])
+    merge = table.merge(source, ON, merge_schema=True)
+    merge.when_matched_update({"x": "array(5)"}).execute()
+    assert table.schema.simpleString() == (
+        "struct<id:int,x:array<int>,m:map<int,struct<v:int>>,s:array<struct<v:int>>>"
+    )
+    merge.when_matched_update({"m": "source.m", "s": "source.s"}).execute()
+    assert table.schema.simpleString() == (
+        "struct<id:int,x:array<int>,m:map<int,struct<v:int,w:int>>,s:array<struct<v:int,w:int>>>"
+    )
+    assert table.to_df().selectExpr("x[0]", "m[2].v", "m[2].w", "s[0].w").first() == (5, 2, 3, 3)

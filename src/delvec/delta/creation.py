@@ -40,6 +40,7 @@ def draft(
     _verify_absent(storage)
     _verify_columns(schema)
     plain = _unmarked(schema)
+    properties.verify_texts(table_properties or {})
     asked: dict[str, str | None] = {properties.ENABLE_VECTORS: "true"}
     asked |= {
         properties.verified(n, v) if not _is_feature(n) else n: v for n, v in (table_properties or {}).items()

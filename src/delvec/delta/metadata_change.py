@@ -41,6 +41,7 @@ def state_after(snapshot: Snapshot, change: MetadataChange | None) -> TableState
     if change is None:
         return TableState(snapshot.protocol, snapshot.metadata)
     asked = dict(change.properties)
+    properties.verify_texts(asked)
     description = asked.pop(properties.COMMENT, snapshot.metadata.description)
     features = {n: v for n, v in asked.items() if _is_feature(n)}
     configuration = _configured(snapshot, {n: v for n, v in asked.items() if not _is_feature(n)})

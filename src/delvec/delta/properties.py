@@ -136,6 +136,12 @@ COMMENT = "comment"
 """Set like a property, as Spark does, and kept as the table's description."""
 
 
+def verify_texts(given: Mapping[str, object]) -> None:
+    for name, value in given.items():
+        if value is not None and not isinstance(value, str):
+            raise InvalidOperationError(f"property {name} is {value!r}, expected a string")
+
+
 def verified(name: str, value: str | None) -> str:
     """The property's name in its true spelling, where ``value`` may be set; None stands for unsetting it."""
     if name.lower().startswith(CONSTRAINT_PREFIX):

@@ -32,6 +32,22 @@ class Value(NamedTuple):
 Targets = dict[str, list[Value]]
 
 
+def verified(given: object, what: str) -> dict[str, str | Column]:
+    """The names and expressions; ``what`` names them in errors."""
+    if not isinstance(given, Mapping):
+        raise InvalidOperationError(
+            f"{what} is {type(given).__name__}, expected a dict of column and expression"
+        )
+    for name, value in given.items():
+        if not isinstance(name, str):
+            raise InvalidOperationError(f"a column in {what} is {name!r}, expected its name")
+        if not isinstance(value, str | Column):
+            raise InvalidOperationError(
+                f"{what} of {name} is {value!r}, expected a Spark SQL string or a Column"
+            )
+    return dict(given)
+
+
 def resolve(
     given: Assignments, schema: Schema, frame: DataFrame, what: str, *, case_sensitive: bool
 ) -> Targets:
@@ -39,6 +55,7 @@ def resolve(
 
     ``frame`` is what the expressions are computed from; ``what`` names the clause in errors.
     """
+    verified(given, what)
     if not given:
         raise InvalidOperationError(f"{what} is empty, expected at least one column")
     paths = assigned_paths(given, schema, what, case_sensitive=case_sensitive)

@@ -16,6 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from delvec.errors import InvalidOperationError
 from delvec.schema import Primitive, Schema, arrow_type
+from delvec.spark.types import logical
 
 _ACCEPTED = (
     "a Spark, pandas or polars DataFrame, an Arrow table or record batch, a list of dicts, Rows or tuples, "
@@ -33,6 +34,8 @@ def frame_of(spark: SparkSession, given: Any, schema: Schema | None) -> DataFram
     """The rows as a DataFrame; ``schema`` is the table's, None where there is none yet."""
     if isinstance(given, DataFrame):
         return given
+    if schema is not None and isinstance(given, list | tuple) and not given:
+        return spark.createDataFrame([], logical(schema))
     try:
         table = _arrow_table(given, schema)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:

@@ -21,7 +21,9 @@ def instant_of(spark: SparkSession, given: dt.datetime | str) -> dt.datetime:
         return _from_text(spark, given)
     if not isinstance(given, dt.datetime):
         raise InvalidOperationError(f"timestamp is {given!r}, expected a datetime or text")
-    return given if given.tzinfo is not None else given.astimezone()
+    # That of pandas has an ``astimezone`` which knows no local time.
+    plain: dt.datetime = given.to_pydatetime(warn=False) if hasattr(given, "to_pydatetime") else given
+    return plain if plain.tzinfo is not None else plain.astimezone()
 
 
 def _from_text(spark: SparkSession, text: str) -> dt.datetime:

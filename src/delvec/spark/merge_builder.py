@@ -7,7 +7,7 @@ from typing import Literal, overload
 
 from pyspark.sql import Column
 
-from delvec.spark.assignments import Assignments
+from delvec.spark.assignments import Assignments, verified
 from delvec.spark.merge_clauses import (
     DELETE,
     INSERT,
@@ -38,7 +38,7 @@ class MergeBuilder:
         set: Assignments,  # noqa: A002 - the word of SQL
         condition: str | Column | None = None,
     ) -> MergeBuilder:
-        return self._with(Clause(MATCHED, UPDATE, condition, dict(set)))
+        return self._with(Clause(MATCHED, UPDATE, condition, verified(set, "set")))
 
     def when_matched_update_all(self, condition: str | Column | None = None) -> MergeBuilder:
         return self._with(Clause(MATCHED, UPDATE, condition))
@@ -49,7 +49,7 @@ class MergeBuilder:
     def when_not_matched_insert(
         self, values: Assignments, condition: str | Column | None = None
     ) -> MergeBuilder:
-        return self._with(Clause(NOT_MATCHED, INSERT, condition, dict(values)))
+        return self._with(Clause(NOT_MATCHED, INSERT, condition, verified(values, "values")))
 
     def when_not_matched_insert_all(self, condition: str | Column | None = None) -> MergeBuilder:
         return self._with(Clause(NOT_MATCHED, INSERT, condition))
@@ -59,7 +59,7 @@ class MergeBuilder:
         set: Assignments,  # noqa: A002
         condition: str | Column | None = None,
     ) -> MergeBuilder:
-        return self._with(Clause(NOT_MATCHED_BY_SOURCE, UPDATE, condition, dict(set)))
+        return self._with(Clause(NOT_MATCHED_BY_SOURCE, UPDATE, condition, verified(set, "set")))
 
     def when_not_matched_by_source_delete(self, condition: str | Column | None = None) -> MergeBuilder:
         return self._with(Clause(NOT_MATCHED_BY_SOURCE, DELETE, condition))

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from delvec.schema import Schema, Struct
+from delvec.schema import Array, Map, Schema, Struct
 from delvec.spark.assignments import name_parts
 from delvec.spark.merge_clauses import DELETE, NOT_MATCHED_BY_SOURCE, Clause
+from delvec.spark.types import spark_type
 
 Path = tuple[str, ...]
 
@@ -28,13 +29,18 @@ def assigned_columns(clauses: Sequence[Clause], schema: Schema, source: StructTy
         if clause.kind != NOT_MATCHED_BY_SOURCE  # such a clause sees no source
         for name in clause.values or ()
     ]
-    whole = {field.name.lower() for field in source}
-    paths = [(name.lower(),) if name.lower() in whole else _folded(name) for name in names]
-    return _chosen(source, schema, paths)
+    return _chosen(source, schema, [_path(name, schema, source) for name in names])
 
 
-def _folded(name: str) -> Path:
-    return tuple(part.lower() for part in name_parts(name))
+def _path(name: str, schema: Schema, source: StructType) -> Path:
+    """The names of the column and of the fields inside, in lower case.
+
+    A name with dots is a field of a column that the table has, before it is a column of the source.
+    """
+    path = tuple(part.lower() for part in name_parts(name) or [name])
+    in_source = name.lower() in {field.name.lower() for field in source}
+    is_whole = schema.find(name) or (in_source and not schema.find(path[0]))
+    return (name.lower(),) if is_whole else path
 
 
 def _chosen(source: StructType, held: Struct, paths: Sequence[Path]) -> StructType:
@@ -51,9 +57,17 @@ def _chosen(source: StructType, held: Struct, paths: Sequence[Path]) -> StructTy
 
 def _added(kind: DataType, held: object, paths: Sequence[Path]) -> DataType | None:
     """What is added of a column's type; None: nothing."""
-    if () in paths and held is None:
+    whole = () in paths
+    if whole and held is None:
         return kind
     if isinstance(kind, StructType) and (held is None or isinstance(held, Struct)):
-        inner = [(field.name.lower(),) for field in kind] if () in paths else paths
-        return _chosen(kind, held if isinstance(held, Struct) else Struct(()), inner)
-    return kind if () in paths and isinstance(kind, ArrayType | MapType) else None
+        inner = [(field.name.lower(),) for field in kind] if whole else paths
+        return _chosen(kind, Struct(()) if held is None else held, inner) or None
+    if whole and isinstance(kind, ArrayType) and isinstance(held, Array):
+        element = _added(kind.elementType, held.element, paths)
+        return None if element is None else ArrayType(element)
+    if whole and isinstance(kind, MapType) and isinstance(held, Map):
+        key, value = _added(kind.keyType, held.key, paths), _added(kind.valueType, held.value, paths)
+        if key is not None or value is not None:
+            return MapType(key or spark_type(held.key), value or spark_type(held.value))
+    return None
