@@ -54,7 +54,7 @@ GROUPS = {
        USING (SELECT id, 'm' AS name, 1 AS p, id * 2 AS late, 7 AS unused,
               named_struct('a', 1, 'b', 'x', 'c', id, 'd', 0) AS s FROM range(0, 40, 4)) AS u
        ON t.id = u.id
-       WHEN MATCHED THEN UPDATE SET t.late = u.late, t.s.c = u.s.c
+       WHEN MATCHED THEN UPDATE SET late = u.late, s.c = u.s.c
        WHEN NOT MATCHED THEN INSERT (id, p, late) VALUES (u.id, u.p, u.late + 1)""",
         """MERGE WITH SCHEMA EVOLUTION INTO {t} AS t USING (SELECT 1L AS id, 'x' AS name, 5 AS unused) AS u
        ON t.id = u.id WHEN MATCHED THEN UPDATE SET name = u.name""",
