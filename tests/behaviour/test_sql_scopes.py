@@ -157,3 +157,40 @@ def test_generic_types_in_values(ask, spark, tmp_path):
     values = "m = map('v', array(7)::array<int>[0])::map<string,int>, id = 9"
     ask(f"MERGE INTO {name} t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET {values}")
     assert rows_of(table) == [(3, [("2", 5)]), (9, [("v", 7)])]
+
+
+def test_a_qualified_name_that_only_spark_can_read(ask, spark, tmp_path):
+    """``t.1c`` is the table's column: the struct of the same name must not leave files out."""
+    ddl = "id int, t struct<x: int, `1c`: int>, `1c` int"
+    table = table_of(spark, tmp_path / "t", ddl, [(5, (0, 1), 5)])
+    table.append(spark.createDataFrame([(1, (0, 5), 1)], ddl))
+    name = f"delvec.`{table.location}`"
+    ask(f"UPDATE {name} AS t SET id = 6 WHERE t.1c = 5")
+    assert sorted(row[0] for row in rows_of(table)) == [1, 6]
+    ask(f"DELETE FROM {name} AS t WHERE t.1c = 5")
+    assert [row[0] for row in rows_of(table)] == [1]
+
+
+def test_a_lambda_variable_like_the_alias(ask, spark, tmp_path):
+    rows = [(5, [(1,)]), (1, [(5,)])]
+    table = table_of(spark, tmp_path / "t", "id int, items array<struct<id: int>>", rows)
+    ask(f"DELETE FROM delvec.`{table.location}` AS t WHERE exists(items, T -> t.id = 5)")
+    assert [row[0] for row in rows_of(table)] == [5]
+
+
+def test_an_interrupt_between_inserts_notes_what_is_committed(ask, spark, tmp_path, monkeypatch):
+    from delvec.table import Table
+
+    a, b = (table_of(spark, tmp_path / name, "x int", [(1,)]) for name in ("a", "b"))
+    append = Table.append
+
+    def interrupted(table, *arguments, **options):
+        if table.location == b.location:
+            raise KeyboardInterrupt
+        return append(table, *arguments, **options)
+
+    monkeypatch.setattr(Table, "append", interrupted)
+    names = [f"delvec.`{table.location}`" for table in (a, b)]
+    with pytest.raises(KeyboardInterrupt) as failure:
+        ask(f"FROM {names[0]} INSERT INTO {names[0]} SELECT x INSERT INTO {names[1]} SELECT x")
+    assert failure.value.__notes__ == [f"INSERT INTO {names[0]} is committed as version 2"]

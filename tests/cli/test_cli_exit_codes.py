@@ -236,7 +236,19 @@ def test_a_mistake_of_ours_shows_where(delvec, orders, monkeypatch):
 
 def test_interruption(delvec, orders, monkeypatch):
     monkeypatch.setattr("delvec.detect.open_table", raising(KeyboardInterrupt()))
-    assert delvec("show", orders).code == 130
+    run = delvec("show", orders)
+    assert (run.code, run.err) == (130, "error: interrupted\n")
+
+
+@pytest.mark.parametrize("kind", [DelvecError, KeyboardInterrupt])
+def test_notes_of_an_error_are_told(delvec, orders, monkeypatch, kind):
+    error = kind("oh")
+    error.add_note("INSERT INTO a is committed as version 4")
+    monkeypatch.setattr("delvec.detect.open_table", raising(error))
+    run = delvec("show", orders)
+    assert run.err.startswith("error: ")
+    assert run.err.endswith("; INSERT INTO a is committed as version 4\n")
+    assert "version 4" in delvec("show", orders, "--json").json["error"]["message"]
 
 
 def test_every_error_has_an_exit_code():

@@ -71,6 +71,11 @@ def test_a_field_of_a_reserved_name_does_not_end_an_expression():
     assert found.where.text == "s.then > 1"
 
 
+def test_less_than_after_a_type_compares():
+    found = parsed("UPDATE t SET a = b::INT < 5, c = d::ARRAY<INT>[0] < 2 WHERE e")
+    assert [each.value.text for each in found.set] == ["b::INT < 5", "d::ARRAY<INT>[0] < 2"]
+
+
 def test_merge():
     found = parsed(
         "MERGE WITH SCHEMA EVOLUTION INTO t USING (SELECT * FROM u) AS s(a, b) ON t.a = s.a "
@@ -165,12 +170,20 @@ def test_create():
         "CREATE TABLE n (a INT)",
         "CREATE TABLE n (a INT) USING parquet",
         "CREATE TABLE n AS SELECT 1",
-        "CREATE TABLE a.n (a INT) USING delta",
+        "CREATE TABLE a.n (a INT) USING parquet",
         "CREATE TABLE n USING parquet AS SELECT * FROM x JOIN y USING (delta)",
     ],
 )
 def test_tables_that_spark_creates(statement):
     assert isinstance(parsed(statement), Query)
+
+
+def test_create_external():
+    found = parsed("CREATE EXTERNAL TABLE n (a INT) USING delvec LOCATION '/p'")
+    assert isinstance(found, Create)
+    assert (found.table.parts, found.location.text) == (("n",), "'/p'")
+    for kind in ("EXTERNAL", "TEMPORARY"):
+        assert isinstance(parsed(f"CREATE {kind} TABLE n (a INT) USING parquet"), Other)
 
 
 def test_create_as_select():
@@ -270,6 +283,11 @@ def test_rejects(statement, problem):
         ("ALTER TABLE t ADD COLUMNS (a INT FIRST)", "ADD COLUMNS … FIRST"),
         ("ALTER TABLE t ADD COLUMNS (a INT AFTER b)", "ADD COLUMNS … AFTER"),
         ("CREATE OR REPLACE TABLE t (a INT) USING delta", "REPLACE TABLE"),
+        ("CREATE TABLE a.n (a INT) USING delta", "CREATE TABLE of a name in a schema"),
+        ("CREATE EXTERNAL TABLE a.n (a INT) USING delvec", "CREATE TABLE of a name in a schema"),
+        ("CREATE TEMPORARY TABLE n (a INT) USING delvec", "CREATE TEMPORARY TABLE"),
+        ("CREATE TEMP TABLE IF NOT EXISTS a.n USING delta AS SELECT 1", "CREATE TEMPORARY TABLE"),
+        ("CREATE EXTERNAL TABLE n (a INT) USING delvec STORED AS orc", "CREATE TABLE … STORED"),
         ("CREATE TABLE delvec.`/p` (a DATE) PARTITIONED BY (years(a))", "partition transforms"),
         ("CREATE TABLE delvec.`/p` (a INT) CLUSTER BY (a)", "CREATE TABLE … CLUSTER"),
     ],

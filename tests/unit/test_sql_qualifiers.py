@@ -30,6 +30,15 @@ def bare(text, qualifier="t"):
         ("delta.`t`.id = 1", "id = 1"),
         ("'t.id' = t.id", "'t.id' = id"),
         ("t.nothing = 1", "nothing = 1"),
+        # a variable of a lambda, in whichever case
+        (
+            "t.id = 1 AND exists(s, T -> t.id = 5 AND t.x = 1)",
+            "id = 1 AND exists(s, T -> t.id = 5 AND t.x = 1)",
+        ),
+        (
+            "exists(s, (a, T) -> exists(a, b -> t.id = b)) OR t.x = 1",
+            "exists(s, (a, T) -> exists(a, b -> t.id = b)) OR x = 1",
+        ),
         # in a subquery the bare name could be another table's
         ("EXISTS (SELECT 1 FROM r WHERE r.id = t.id)", "EXISTS (SELECT 1 FROM r WHERE r.id = t.id)"),
         ("t.id IN (SELECT rid FROM r)", "id IN (SELECT rid FROM r)"),

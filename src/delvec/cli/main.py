@@ -11,11 +11,12 @@ The modules of the commands import what is heavy only when they run: `delvec --h
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -85,6 +86,19 @@ def _delvec(
         raise typer.Exit
 
 
+def _interruptible(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command, whose interrupt is told: typer would end without a word."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **options: Any) -> Any:
+        try:
+            return command(*arguments, **options)
+        except KeyboardInterrupt as error:
+            raise typer.Abort from error
+
+    return run
+
+
 _INSPECT = "Inspect tables, without Spark"
 _CHANGE = "Query and change rows, in a local Spark session"
 _LEARN = "Learn"
@@ -102,7 +116,7 @@ for _panel, _command, _example in (
 ):
     _paragraphs = (" ".join(text.split()) for text in (_command.__doc__ or "").split("\n\n"))
     app.command(rich_help_panel=_panel, help="\n\n".join(_paragraphs), epilog=f"Example: {_example}")(
-        _command
+        _interruptible(_command)
     )
 
 
@@ -143,26 +157,36 @@ def _shown_warnings() -> Iterator[None]:
         yield
 
 
+def _with_notes(message: str, error: BaseException) -> str:
+    """The message, and what was noted on the error, such as which tables are written all the same.
+
+    An interrupt is the cause of the error that it comes as.
+    """
+    noted = (getattr(each, "__notes__", ()) for each in (error, error.__cause__))
+    return "; ".join([message, *(note for notes in noted for note in notes)])
+
+
 def _run(argv: Sequence[str], output: Output) -> int:
     try:
         result: Any = app(argv, prog_name="delvec", standalone_mode=False)
     except DelvecError as error:
-        output.error(type(error).__name__, str(error))
+        output.error(type(error).__name__, _with_notes(str(error), error))
         return next(code for kind, code in EXIT_CODES if isinstance(error, kind))
     except _UsageError as error:
         output.error("UsageError", _usage_message(error))
         return USAGE
-    except (typer.Abort, KeyboardInterrupt):
-        output.error("Interrupted", "interrupted")
+    except (typer.Abort, KeyboardInterrupt) as error:
+        output.error("Interrupted", _with_notes("interrupted", error))
         return INTERRUPTED
     except Exception as error:
         refused = spark_exit_code(error)
         if refused is not None:
-            output.error(type(error).__name__, spark_message(error))
+            output.error(type(error).__name__, _with_notes(spark_message(error), error))
             return refused
         # A mistake of ours: what led to it helps to find it.
         traceback.print_exc()
-        output.error(type(error).__name__, f"unexpected {type(error).__name__}: {error}")
+        message = f"unexpected {type(error).__name__}: {error}"
+        output.error(type(error).__name__, _with_notes(message, error))
         return OTHER
     if result is None or isinstance(result, int):
         return result or 0

@@ -121,7 +121,8 @@ class _Texts:
             return None
         scopes = self._scopes(span)
         text = self._text(span, scopes)
-        return text if scopes is not None or not self._prunes(text) else F.expr(text)
+        certain = scopes is not None and scopes.is_certain
+        return text if certain or not self._prunes(text) else F.expr(text)
 
     def _prunes(self, text: str) -> bool:
         try:

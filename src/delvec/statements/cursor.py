@@ -9,6 +9,7 @@ from delvec.errors import InvalidOperationError
 from delvec.statements.lexer import Kind, Token, syntax_error
 
 _OPENING = {")": "(", "]": "["}
+_GENERIC = ("ARRAY", "MAP", "STRUCT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,8 @@ class Cursor:
     def _after_type(self) -> int:
         """The index after ``::`` and the type: a word, with types of its parts after it in ``<…>``."""
         at, depth = self.at + 2, 0
+        if self.ahead().word not in _GENERIC:
+            return at  # what follows as < compares
         while at < len(self.tokens) and (depth or self.tokens[at].text in ("<", "<>")):
             token = self.tokens[at]
             if token.kind is Kind.SYMBOL:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from delvec.statements.cursor import Span
+from delvec.statements.cursor import Cursor, Span
 from delvec.statements.edits import Edit
 from delvec.statements.lexer import Token
 from delvec.statements.tables import snapshot_of
@@ -20,7 +20,7 @@ def default_edits(table: Table, query: Span, columns: Sequence[str] | None) -> l
     """
     if columns is None or query.tokens[0].word != "VALUES":
         return []
-    words = [(at, token) for at, token in _values(query.tokens) if at < len(columns)]
+    words = [(at, token) for at, token in _values(query) if at < len(columns)]
     if not words or _is_column(table):
         return []
     return [Edit(token.start, token.end, _text(table, columns[at])) for at, token in words]
@@ -33,10 +33,14 @@ def default_of(table: Table, column: str, value: Span) -> str | None:
     return _text(table, column)
 
 
-def _values(tokens: Sequence[Token]) -> Iterator[tuple[int, Token]]:
+def _values(query: Span) -> Iterator[tuple[int, Token]]:
     """Each DEFAULT that is a whole value of a row, with its place in the row."""
+    tokens, cursor = query.tokens, Cursor(query.source, query.tokens)
     depth = place = 0
-    for number, token in enumerate(tokens):
+    while cursor.at < len(tokens):
+        number, token = cursor.at, cursor.here
+        # Commas in the type after :: are its own; brackets are gone into.
+        cursor.at = cursor.after_piece() if token.is_symbol("::") else number + 1
         if token.is_symbol("("):
             depth += 1
             place = 0 if depth == 1 else place

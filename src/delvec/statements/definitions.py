@@ -22,6 +22,9 @@ from delvec.statements.tree import (
 IsOurs = Callable[[Name], bool]
 
 PROVIDERS = ("delvec", "delta")
+TEMPORARY = tuple(
+    ("CREATE", word, *external, "TABLE") for word in ("TEMPORARY", "TEMP") for external in ((), ("EXTERNAL",))
+)
 _QUERY_STARTS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE")
 
 
@@ -32,7 +35,7 @@ def is_path(name: Name) -> bool:
 
 def replace(cursor: Cursor, is_ours: IsOurs) -> Statement | None:
     table = cursor.name("a table")
-    if is_ours(table) or _provider(cursor, table) in PROVIDERS:
+    if is_ours(table) or _provider(cursor) in PROVIDERS:
         raise UnsupportedFeatureError(
             f"delvec has no REPLACE TABLE: use CREATE TABLE for a new table, or INSERT OVERWRITE {table}",
             feature="REPLACE TABLE",
@@ -45,8 +48,14 @@ def create(cursor: Cursor, is_ours: IsOurs) -> Create | None:
     del is_ours  # it is not there yet
     if_not_exists = cursor.takes("IF", "NOT", "EXISTS")
     table = cursor.name("a table")
-    if not (is_path(table) or _provider(cursor, table) in PROVIDERS):
+    if not (is_path(table) or _provider(cursor) in PROVIDERS):
         return None
+    if len(table.parts) > 1 and not is_path(table):
+        raise UnsupportedFeatureError(
+            f"delvec has no CREATE TABLE of a name in a schema, found {table}: use a name of one part, or "
+            "delvec.`path`",
+            feature="CREATE TABLE of a name in a schema",
+        )
     columns = None
     if cursor.here.is_symbol("("):
         inner = cursor.inside()
@@ -58,6 +67,16 @@ def create(cursor: Cursor, is_ours: IsOurs) -> Create | None:
         cursor.takes("AS")
         found = replaced(found, query=cursor.rest("a query"))
     return found
+
+
+def create_temporary(cursor: Cursor, is_ours: IsOurs) -> None:
+    del is_ours
+    cursor.takes("IF", "NOT", "EXISTS")
+    if is_path(cursor.name("a table")) or _provider(cursor) in PROVIDERS:
+        raise UnsupportedFeatureError(
+            "delvec has no CREATE TEMPORARY TABLE: use CREATE TABLE, or CREATE TEMPORARY VIEW of a query",
+            feature="CREATE TEMPORARY TABLE",
+        )
 
 
 def alter(cursor: Cursor, is_ours: IsOurs) -> Statement | None:
@@ -80,10 +99,8 @@ def alter(cursor: Cursor, is_ours: IsOurs) -> Statement | None:
     )
 
 
-def _provider(cursor: Cursor, table: Name) -> str | None:
-    """The word after USING, looked for without moving; only a name of one part can be a table of ours."""
-    if len(table.parts) != 1:
-        return None
+def _provider(cursor: Cursor) -> str | None:
+    """The word after USING, looked for without moving."""
     tokens = cursor.tokens[cursor.closing() + 1 if cursor.here.is_symbol("(") else cursor.at :]
     for token, after in itertools.pairwise(tokens):
         if token.word in ("AS", "SELECT", "WITH"):

@@ -38,7 +38,7 @@ def insert_all(frames: Frames, asked: MultiInsert) -> list[OperationResult]:
     for each, source, rows in zip(asked.inserts, sources, frozen, strict=True):
         try:
             results.append(_written(frames, each, source, rows))
-        except Exception as error:
+        except BaseException as error:  # an interrupt too
             done = zip(asked.inserts, results, strict=False)
             for earlier, result in done:
                 error.add_note(f"INSERT INTO {earlier.table} is committed as version {result.version}")

@@ -132,6 +132,8 @@ _READERS: Mapping[tuple[str, ...], _Reader] = MappingProxyType(
         ("CREATE", "OR", "REPLACE", "TABLE"): definitions.replace,
         ("REPLACE", "TABLE"): definitions.replace,
         ("CREATE", "TABLE"): definitions.create,
+        ("CREATE", "EXTERNAL", "TABLE"): definitions.create,
+        **dict.fromkeys(definitions.TEMPORARY, definitions.create_temporary),
         ("ALTER", "TABLE"): definitions.alter,
         **_DESCRIBING,
         ("SHOW", "COLUMNS"): inspection.show_columns,

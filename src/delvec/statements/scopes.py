@@ -94,15 +94,26 @@ class Scopes:
         return None
 
     def names(self, tree: exp.Expr, *, nested: bool = True) -> Iterator[Named]:
-        """The names of columns in a part of the tree; with ``nested`` those in subqueries too."""
-        pending = [tree]
+        """The names of columns in a part of the tree; with ``nested`` those in subqueries too.
+
+        What may be a variable of a lambda, in whichever case it is written, is no column.
+        """
+        pending: list[tuple[exp.Expr, frozenset[str]]] = [(tree, frozenset())]
         while pending:
-            node = pending.pop()
+            node, variables = pending.pop()
             identifiers = _identifiers(node)
-            if identifiers is not None:
+            if identifiers is None:
+                if isinstance(node, exp.Lambda):
+                    variables |= {variable.name.lower() for variable in node.expressions}
+                if nested or node is tree or not isinstance(node, exp.Query):
+                    pending.extend((child, variables) for child in node.iter_expressions())
+            elif identifiers[0].name.lower() not in variables:
                 yield self._named(node, identifiers)
-            elif nested or node is tree or not isinstance(node, exp.Query):
-                pending.extend(node.iter_expressions())
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the place of each dotted name is known."""
+        return all(named.starts or len(named.parts) == 1 for named in self.names(self.tree))
 
     def place(self, node: exp.Expr) -> tuple[int, int] | None:
         """Where a condition stands in the statement; None where that is not certain."""
