@@ -77,7 +77,7 @@ class InvalidOperationError(DelvecError):
 
 
 class SubqueryScopeWarning(UserWarning):
-    """A column in a subquery of a condition means the subquery's own table, and seems not to be meant so."""
+    """A bare column in a subquery of a condition means another table than it seems to."""
 
 
 def _place(path: str | None, offset: int | None) -> str:

@@ -18,8 +18,10 @@ ROWS = [(1, 10), (2, 20), (3, 30)]
 @pytest.fixture
 def table(spark, tmp_path):
     spark.createDataFrame([(2, 5)], "id long, other long").createOrReplaceTempView("req")
+    spark.createDataFrame([(2, 5)], "key long, other long").createOrReplaceTempView("req2")
     yield table_of(spark, tmp_path / "t", "id bigint, v bigint", ROWS)
     spark.catalog.dropTempView("req")
+    spark.catalog.dropTempView("req2")
 
 
 @pytest.mark.parametrize(
@@ -39,8 +41,35 @@ def test_a_column_that_the_subquery_captures_is_told(table, where):
 
 
 @pytest.mark.parametrize(
+    ("where", "matching"),
+    [
+        ("id IN (SELECT id FROM req2)", 3),
+        ("v > 10 AND ID IN (SELECT DISTINCT Id FROM req2 r WHERE other = 5)", 2),
+        ("id NOT IN (SELECT id FROM req2)", 0),
+        ("(id, v) IN (SELECT id, other FROM req2)", 0),
+        ("id IN (SELECT key FROM req2 UNION SELECT id FROM req2)", 3),
+    ],
+)
+def test_a_selected_column_that_no_table_of_the_subquery_has_is_told(table, where, matching):
+    message = r"(?i)no table of the subquery has a column id, .* write target\.id"
+    with pytest.warns(SubqueryScopeWarning, match=message):
+        assert table.delete(where, dry_run=True).metrics["numDeletedRows"] == matching
+    with pytest.warns(SubqueryScopeWarning, match=message):
+        table.update({"v": "0"}, where, dry_run=True)
+
+
+@pytest.mark.parametrize(
     "where",
     [
+        "id IN (SELECT key FROM req2)",
+        "id IN (SELECT target.id FROM req2)",
+        "id IN (SELECT id FROM req2 AS r(id, other))",
+        "id IN (SELECT id FROM req2 JOIN req ON req.id = req2.key)",
+        "id IN (SELECT id FROM req2, range(3))",
+        "id IN (SELECT id FROM req2 LATERAL VIEW explode(array(1, 2)) AS id)",
+        "id IN (SELECT id FROM (SELECT key AS id FROM req2))",
+        "id IN (WITH req2 AS (SELECT 1 AS id) SELECT id FROM req2)",
+        "id IN (SELECT id FROM req WHERE EXISTS (SELECT id FROM req2))",
         "id IN (SELECT id FROM req)",
         "id IN (SELECT id FROM req WHERE other = 5)",
         "EXISTS (SELECT 1 FROM req r WHERE r.id = target.id)",

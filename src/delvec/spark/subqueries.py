@@ -1,8 +1,12 @@
-"""Subqueries that look correlated and are not: a bare column that both the subquery and the table have.
+"""Subqueries whose bare columns mean another table than they seem to.
 
 In ``EXISTS (SELECT 1 FROM req r WHERE r.id = id)`` SQL takes ``id`` as a column of ``req``: the condition is
 true for every row of the table, or for none. Only comparisons of two columns inside of the subquery's own
 WHERE or ON are looked at, and only in subqueries that name the table nowhere.
+
+In ``id IN (SELECT id FROM req)``, where ``req`` has no column ``id``, SQL takes ``id`` as the table's own:
+the condition is true for every row if ``req`` has any. Only subqueries over tables that Spark knows are
+looked at.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ _COMPARISONS = (exp.EQ, exp.NullSafeEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 def warn_of_captured_columns(
     spark: SparkSession, where: str, columns: Collection[str], alias: str | None
 ) -> None:
-    """Warn of bare columns that mean the subquery's column where the table's seems to be meant."""
+    """Warn of bare columns that seem to mean the changed table and mean the subquery's, or the reverse."""
     if "select" not in where.lower():
         return
     try:
@@ -36,6 +40,8 @@ def warn_of_captured_columns(
         if select is not parsed:
             for column, comparison in _captured(spark, select, known, alias):
                 warnings.warn(_message(column, comparison, alias), SubqueryScopeWarning, stacklevel=2)
+            for column in _escaped(spark, select, known):
+                warnings.warn(_message_of_escape(column, alias), SubqueryScopeWarning, stacklevel=2)
 
 
 def _message(column: exp.Column, comparison: exp.Binary, alias: str | None) -> str:
@@ -46,11 +52,18 @@ def _message(column: exp.Column, comparison: exp.Binary, alias: str | None) -> s
     )
 
 
+def _message_of_escape(column: exp.Column, alias: str | None) -> str:
+    fix = f"; write {alias}.{column.name} to mean it" if alias else ""
+    return (
+        f"IN (SELECT {column.name} …): no table of the subquery has a column {column.name}, so it is that "
+        f"of the table that is changed{fix}"
+    )
+
+
 def _captured(
     spark: SparkSession, select: exp.Select, known: Collection[str], alias: str | None
 ) -> Iterator[tuple[exp.Column, exp.Binary]]:
-    sources = [select.args.get("from") or select.args.get("from_"), *(select.args.get("joins") or ())]
-    tables = [source.this for source in sources if source is not None]
+    tables = _tables(select)
     names = {table.alias_or_name.lower() for table in tables}
     qualifiers = {column.table.lower() for column in select.find_all(exp.Column)}
     if (alias and alias.lower() in qualifiers) or qualifiers - names - {""}:
@@ -76,14 +89,49 @@ def _own_comparisons(select: exp.Select) -> Iterator[exp.Binary]:
                 yield found
 
 
+def _escaped(spark: SparkSession, select: exp.Select, known: Collection[str]) -> Iterator[exp.Column]:
+    """The bare columns that the subquery of an IN selects and that none of its tables has."""
+    bare = [column for column in select.expressions if isinstance(column, exp.Column) and not column.table]
+    bare = [column for column in bare if column.name.lower() in known]
+    if not bare or not _is_in_operand(select):
+        return
+    inside = [_columns_of(spark, table) for table in _tables(select)]
+    if not inside or None in inside:
+        return
+    names = {name for columns in inside for name in columns or ()}
+    names |= {column.alias.lower() for column in select.expressions if isinstance(column, exp.Alias)}
+    yield from (column for column in bare if column.name.lower() not in names)
+
+
+def _is_in_operand(select: exp.Select) -> bool:
+    """Whether ``select`` is what an IN of the condition itself asks, over nothing that hides tables."""
+    parent = select.parent
+    while isinstance(parent, (exp.Subquery, exp.SetOperation)):
+        parent = parent.parent
+    if not isinstance(parent, exp.In) or parent.parent_select is not select.root():
+        return False
+    return not select.args.get("laterals") and select.root().find(exp.With) is None
+
+
+def _tables(select: exp.Select) -> list[exp.Expression]:
+    sources = [select.args.get("from") or select.args.get("from_"), *(select.args.get("joins") or ())]
+    return [source.this for source in sources if source is not None]
+
+
 def _columns(spark: SparkSession, tables: Collection[exp.Expression]) -> set[str]:
     """The columns of the tables and views that Spark knows."""
-    found: set[str] = set()
-    for table in tables:
-        if isinstance(table, exp.Table):
-            name = exp.Table(this=table.this, db=table.args.get("db"), catalog=table.args.get("catalog"))
-            try:
-                found |= {column.lower() for column in spark.table(name.sql("spark")).columns}
-            except PySparkException:
-                continue
-    return found
+    found = (_columns_of(spark, table) for table in tables)
+    return {column for columns in found for column in columns or ()}
+
+
+def _columns_of(spark: SparkSession, table: exp.Expression) -> set[str] | None:
+    """The columns of a table or view; None if Spark does not know it, or the query renames them."""
+    if not isinstance(table, exp.Table) or table.alias_column_names:
+        return None
+    if any(table.args.get(part) for part in ("pivots", "joins", "laterals")):
+        return None
+    name = exp.Table(this=table.this, db=table.args.get("db"), catalog=table.args.get("catalog"))
+    try:
+        return {column.lower() for column in spark.table(name.sql("spark")).columns}
+    except PySparkException:
+        return None
