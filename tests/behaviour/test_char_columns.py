@@ -99,6 +99,15 @@ def test_values_are_padded_on_read(spark, table):
     assert ids(table.to_df().union(table.to_df()).where("p = 'pp'")) == [3, 3]
 
 
+def test_declared_types_are_described(spark, table, judge):
+    from delvec import sql
+
+    described = sql(spark, f"DESCRIBE delvec.`{table.location}`").collect()
+    wanted = spark.sql(f"DESCRIBE {judge}").collect()
+    assert [tuple(row)[:2] for row in described[:6]] == [tuple(row)[:2] for row in wanted[:6]]
+    assert described[1].data_type == "char(5)"
+
+
 def test_partition_values_that_folders_do_not_tell(table, monkeypatch):
     monkeypatch.setattr(
         "delvec.spark.scan.in_folder_names", lambda plan, _: np.zeros(len(plan.files), dtype=bool)

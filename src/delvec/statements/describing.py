@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField
 
 from delvec import formats
+from delvec.declared_types import CHAR_OR_VARCHAR
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.schema import Schema
 from delvec.spark.types import logical
@@ -91,7 +92,8 @@ def table(frames: Frames, asked: DescribeTable) -> DataFrame:
 
 
 def _shown(field: StructField) -> _Row:
-    return field.name, field.dataType.simpleString(), field.metadata.get("comment")
+    shown = field.metadata.get(CHAR_OR_VARCHAR, field.dataType.simpleString())
+    return field.name, shown, field.metadata.get("comment")
 
 
 def _column_of(schema: Schema, asked: DescribeTable, *, case_sensitive: bool) -> str:
