@@ -35,7 +35,7 @@ def is_path(name: Name) -> bool:
 
 def replace(cursor: Cursor, is_ours: IsOurs) -> Statement | None:
     table = cursor.name("a table")
-    if is_ours(table) or _provider(cursor) in PROVIDERS:
+    if is_ours(table) or _is_for_delvec(cursor, table):
         raise UnsupportedFeatureError(
             f"delvec has no REPLACE TABLE: use CREATE TABLE for a new table, or INSERT OVERWRITE {table}",
             feature="REPLACE TABLE",
@@ -48,7 +48,7 @@ def create(cursor: Cursor, is_ours: IsOurs) -> Create | None:
     del is_ours  # it is not there yet
     if_not_exists = cursor.takes("IF", "NOT", "EXISTS")
     table = cursor.name("a table")
-    if not (is_path(table) or _provider(cursor) in PROVIDERS):
+    if not _is_for_delvec(cursor, table):
         return None
     if len(table.parts) > 1 and not is_path(table):
         raise UnsupportedFeatureError(
@@ -72,7 +72,7 @@ def create(cursor: Cursor, is_ours: IsOurs) -> Create | None:
 def create_temporary(cursor: Cursor, is_ours: IsOurs) -> None:
     del is_ours
     cursor.takes("IF", "NOT", "EXISTS")
-    if is_path(cursor.name("a table")) or _provider(cursor) in PROVIDERS:
+    if _is_for_delvec(cursor, cursor.name("a table")):
         raise UnsupportedFeatureError(
             "delvec has no CREATE TEMPORARY TABLE: use CREATE TABLE, or CREATE TEMPORARY VIEW of a query",
             feature="CREATE TEMPORARY TABLE",
@@ -97,6 +97,12 @@ def alter(cursor: Cursor, is_ours: IsOurs) -> Statement | None:
         f"ALTER TABLE {table} {words.text}",
         feature=feature,
     )
+
+
+def _is_for_delvec(cursor: Cursor, table: Name) -> bool:
+    """Whether delvec is to create the table. A Delta table in a schema is one of a Spark with Delta's jar."""
+    provider = _provider(cursor)
+    return is_path(table) or provider == "delvec" or (provider in PROVIDERS and len(table.parts) == 1)
 
 
 def _provider(cursor: Cursor) -> str | None:
