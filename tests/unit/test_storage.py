@@ -578,3 +578,11 @@ def test_s3_that_nobody_answers():
 def test_options_that_make_no_store():
     with pytest.raises(InvalidOperationError, match="gs://bucket"):
         open_storage("gs://bucket/t", {"google_service_account": "/no/such/file.json"})
+
+
+def test_times_of_local_files_are_cut_to_microseconds(tmp_path):
+    """As Java cuts them: rounding would move a commit into the next millisecond."""
+    place = tmp_path / "a"
+    place.write_bytes(b"x")
+    os.utime(place, ns=(0, 1_763_455_208_094_999_800))
+    assert open_storage(str(tmp_path)).head("a").modified.microsecond == 94_999

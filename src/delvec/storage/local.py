@@ -17,13 +17,14 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from delvec.storage.backend import Entry, Request
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _STAGED = re.compile(r"\.[0-9a-f]{32}\.staged")  # a file that is still being written
 
 
@@ -206,4 +207,6 @@ def _stat_entry(key: str, item: os.DirEntry[str]) -> Entry | None:
 
 
 def _entry(key: str, status: os.stat_result) -> Entry:
-    return Entry(key, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+    # Cut, not rounded: a float's last digits would move a time into the next millisecond.
+    modified = _EPOCH + timedelta(microseconds=status.st_mtime_ns // 1000)
+    return Entry(key, status.st_size, modified)
