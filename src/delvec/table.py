@@ -275,8 +275,8 @@ class Table:
 
         ``isolation``, here and elsewhere: ``serializable``, ``write-serializable`` or ``snapshot``; what the
         table says by default. ``alias``: what subqueries in the condition call this table, ``target`` by
-        default (unless a column has that name). ``dry_run``, here
-        and elsewhere: change nothing, and return what would happen to each file (a ``Preview``).
+        default (unless a column has that name). ``dry_run``, here and elsewhere: change nothing, and return
+        what would happen to each file (a ``Preview``).
         """
         verb = preview_delete if dry_run else delete
         return self._change(
