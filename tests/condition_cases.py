@@ -19,8 +19,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as pa
 
+from delvec.file_facts import ColumnPath, ColumnStats, ConstantColumn
 from delvec.schema import Decimal, Field, Primitive, Struct, arrow_type
-from delvec.stats import ColumnPath, ColumnStats, ConstantColumn
 
 Row = dict[str, Any]
 Truth = Callable[[Row], bool | None]

@@ -73,7 +73,7 @@ def is_scan(node: Any) -> bool:
 
 def colliding_names(root: Path) -> tuple[str, str]:
     """Two names of data files that have one CRC-32, and their paths below the folder, too."""
-    from delvec.spark.files import file_path
+    from delvec.spark.file_paths import file_path
 
     names = (f"{sha256(bytes(str(n), 'ascii')).hexdigest()}.parquet" for n in count())
     seen: dict[int, str] = {}

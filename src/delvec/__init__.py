@@ -16,7 +16,7 @@ from delvec.errors import (
 from delvec.version import __version__
 
 if TYPE_CHECKING:
-    from delvec.statements.execution import sql
+    from delvec.statements.run import sql
     from delvec.table import Table
 
 
@@ -43,7 +43,7 @@ def __getattr__(name: str) -> Any:
 
         return Table
     if name == "sql":
-        from delvec.statements.execution import sql  # noqa: PLC0415
+        from delvec.statements.run import sql  # noqa: PLC0415
 
         return sql
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

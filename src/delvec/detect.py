@@ -17,7 +17,7 @@ from pathlib import Path
 
 from delvec import blob, location, puffin
 from delvec.delta import sample, vector_file
-from delvec.delta.log import LAST_CHECKPOINT, LOG
+from delvec.delta.log_files import LAST_CHECKPOINT, LOG
 from delvec.delta.table import DeltaTable
 from delvec.errors import (
     FormatError,

@@ -18,8 +18,8 @@ from delvec.chunked import Rows, rows_of
 from delvec.schema import DataType, Schema
 
 if TYPE_CHECKING:
+    from delvec.file_facts import ColumnPath, SelectableFacts
     from delvec.predicate import Condition
-    from delvec.stats import ColumnPath, SelectableFacts
 
 MATCH_SOME = "some"
 MATCH_ALL = "all"

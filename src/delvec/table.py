@@ -17,31 +17,31 @@ from delvec.errors import DelvecError, InvalidOperationError, StorageError, Unsu
 from delvec.plan import ScanPlan
 from delvec.row_delta import Isolation, Txn
 from delvec.schema import Schema
-from delvec.spark import alter, append
+from delvec.spark import add_columns, append
 from delvec.spark.append import STATIC
-from delvec.spark.assignments import Assignments
-from delvec.spark.commit import Rows, run
+from delvec.spark.commit_and_rerun import Rows, run
 from delvec.spark.delete import delete
-from delvec.spark.inputs import frame_of
-from delvec.spark.instants import instant_of
-from delvec.spark.merge import Merge, merge
-from delvec.spark.merge_builder import MergeBuilder
-from delvec.spark.merge_clauses import Clause
-from delvec.spark.merge_source import MergeSource
-from delvec.spark.notebook import html_pairs
-from delvec.spark.preview import (
+from delvec.spark.dry_run import (
     Preview,
     preview_delete,
     preview_merge,
     preview_overwrite,
     preview_update,
 )
+from delvec.spark.merge import Merge, merge
+from delvec.spark.merge_builder import MergeBuilder
+from delvec.spark.merge_clauses import Clause
+from delvec.spark.merge_source import MergeSource
+from delvec.spark.notebook import html_pairs
+from delvec.spark.python_rows import frame_of
 from delvec.spark.scan import scan
 from delvec.spark.session import session_storage_options, sql_settings, verify_running
+from delvec.spark.set_clause import Assignments
 from delvec.spark.target import OperationResult, Target, translated
 from delvec.spark.text_lengths import as_created
 from delvec.spark.types import as_nullable, from_spark, logical, parse_ddl, quoted, spark_type
 from delvec.spark.update import update
+from delvec.spark.version_times import instant_of
 
 _TARGET = "target"
 _COLUMNS_SHOWN = 20
@@ -360,7 +360,7 @@ class Table:
         Fields of a struct that the table has already are added to it.
         """
         given = as_created(self._spark, _schema(columns))
-        return self._change(lambda target: alter.add_columns(target, given))
+        return self._change(lambda target: add_columns.add_columns(target, given))
 
     def files(self) -> DataFrame:
         """The live data files: where, size, rows, deleted rows, partition values."""

@@ -26,10 +26,10 @@ from delvec import location
 from delvec.deletes.applied import verify_applied
 from delvec.deletes.examine import Examined, examine_vectors
 from delvec.errors import FormatError, ObjectNotFoundError
+from delvec.file_facts import ColumnPath, ColumnStats
 from delvec.formats import Table
 from delvec.plan import ScanPlan
 from delvec.schema import Schema, Struct
-from delvec.stats import ColumnPath, ColumnStats
 from delvec.storage import Storage
 
 ERROR = "error"

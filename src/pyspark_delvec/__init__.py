@@ -4,6 +4,6 @@ Spark imports every module named ``pyspark_*`` when a data source is first asked
 ``DefaultSource``.
 """
 
-from delvec.source import DelvecSource as DefaultSource
+from delvec.connector.source import DelvecSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from delvec.errors import CommitConflictError, InvalidOperationError
+from delvec.spark import commit_and_rerun, remove_rows
 from racing import losing
 from verbs import CHANGES_ON, VECTORS_OFF, changes, rows_of
 
@@ -162,9 +163,8 @@ def test_a_column_is_checked_by_reading(spark: Any, made: Callable[..., str]) ->
 def test_losing_without_end_is_an_error_and_leaves_nothing(
     spark: Any, made: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from delvec.spark import commit
 
-    monkeypatch.setattr(commit, "RUNS", 3)
+    monkeypatch.setattr(commit_and_rerun, "RUNS", 3)
     place = made()
     winner = [lambda other: other.update({"v": "v + 1"}, "id = 2")] * 3
     table = losing(spark, place, *winner)
@@ -220,10 +220,9 @@ def test_change_files_tell_only_what_was_changed(spark: Any, made: Callable[...,
 def test_vectors_that_executors_stored_are_united(
     spark: Any, made: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from delvec.spark import removal
 
-    monkeypatch.setattr(removal, "DRIVER_BYTES", 0)
-    monkeypatch.setattr(removal, "FEW_ROWS", 0)
+    monkeypatch.setattr(remove_rows, "DRIVER_BYTES", 0)
+    monkeypatch.setattr(remove_rows, "FEW_ROWS", 0)
     place = made()
     table = losing(spark, place, lambda other: other.delete("id = 3"))
     result = table.delete("id IN (2, 3)")

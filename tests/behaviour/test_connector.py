@@ -17,9 +17,8 @@ import pytest
 from pyspark.sql.functions import udf
 
 from delta_log import LogWriter, add, column
-from delvec import source
+from delvec.connector import row_groups, source
 from delvec.detect import open_table, write_sample_table
-from delvec.spark import row_groups
 from golden_data import golden
 from lake import BY_ID, BY_NAME, Lake
 from rows import multiset, read_rows

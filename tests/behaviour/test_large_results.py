@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from delvec.spark import removal
+from delvec.spark import remove_rows
 from rows import multiset
 from scanning import collected
 
@@ -13,8 +13,8 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def executors_only(monkeypatch):
-    monkeypatch.setattr(removal, "FEW_ROWS", 0)
-    monkeypatch.setattr(removal, "DRIVER_BYTES", 0)
+    monkeypatch.setattr(remove_rows, "FEW_ROWS", 0)
+    monkeypatch.setattr(remove_rows, "DRIVER_BYTES", 0)
 
 
 def made(spark, path, **properties):
@@ -33,9 +33,9 @@ def merged(table, spark):
 def test_every_verb_gives_what_the_driver_would(spark, tmp_path, monkeypatch):
     tables, results = [], []
     # Positions as they are, bits on the driver, bits on the executors.
-    for few, limit in ((removal.FEW_ROWS, 0), (0, removal.DRIVER_BYTES), (0, 0)):
-        monkeypatch.setattr(removal, "FEW_ROWS", few)
-        monkeypatch.setattr(removal, "DRIVER_BYTES", limit)
+    for few, limit in ((remove_rows.FEW_ROWS, 0), (0, remove_rows.DRIVER_BYTES), (0, 0)):
+        monkeypatch.setattr(remove_rows, "FEW_ROWS", few)
+        monkeypatch.setattr(remove_rows, "DRIVER_BYTES", limit)
         table = made(spark, tmp_path / f"{few} {limit}")
         results.append(
             [
@@ -77,14 +77,14 @@ def test_files_without_vectors_are_written_again(spark, tmp_path, executors_only
 
 def test_executors_without_delvec_are_said_to_lack_it(spark, tmp_path, executors_only, monkeypatch):
     from delvec.errors import UnsupportedFeatureError
-    from delvec.spark import distributed, store
+    from delvec.spark import load_on_executors, store_on_executors
 
     def lacking(_, why):
         raise UnsupportedFeatureError(f"{why}: delvec and pyarrow must be installed there")
 
     table = made(spark, tmp_path / "t")
-    assert store.check_executors is distributed.check_executors
-    monkeypatch.setattr(store, "check_executors", lacking)
+    assert store_on_executors.check_executors is load_on_executors.check_executors
+    monkeypatch.setattr(store_on_executors, "check_executors", lacking)
     with pytest.raises(UnsupportedFeatureError, match=r"too many for the driver.*must be installed"):
         table.delete("id % 2 = 0")
     assert table.version == 0

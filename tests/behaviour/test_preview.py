@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import functions
 
 from delvec.errors import FormatError, InvalidOperationError
-from delvec.spark import preview, removal
-from delvec.spark.preview import GROWN_VECTOR, NEW_VECTOR, OUTCOMES, REMOVED, REWRITTEN
+from delvec.spark import dry_run, remove_rows
+from delvec.spark.dry_run import GROWN_VECTOR, NEW_VECTOR, OUTCOMES, REMOVED, REWRITTEN
 from delvec.spark.progress import told_to
 from delvec.table import Table
 from lake import Lake
@@ -164,8 +164,8 @@ def test_only_files_that_may_match_are_read(copied):
 
 @pytest.mark.parametrize("verb", ["delete", "update"])
 def test_nothing_is_stored_however_many_rows_are_found(copied, monkeypatch, verb):
-    monkeypatch.setattr(removal, "DRIVER_BYTES", 0)
-    monkeypatch.setattr(removal, "FEW_ROWS", 0)
+    monkeypatch.setattr(remove_rows, "DRIVER_BYTES", 0)
+    monkeypatch.setattr(remove_rows, "FEW_ROWS", 0)
     found = previewed(copied(), verb, "v = 3")
     assert found.matching == sum(v == 3 for _, v, _ in ROWS)
 
@@ -246,7 +246,7 @@ def test_append_only_tables_are_refused(spark, tmp_path):
 
 def test_rows_of_a_file_that_is_not_in_the_plan_are_refused(spark, copied, monkeypatch):
     table = copied()
-    monkeypatch.setattr(preview, "location_of", lambda path: path + "x")
+    monkeypatch.setattr(dry_run, "location_of", lambda path: path + "x")
     with refused(table, FormatError, "not in its plan"):
         table.delete("v = 3", dry_run=True)
 

@@ -11,8 +11,8 @@ import pytest
 
 from delvec.bitmap import Bitmap
 from delvec.delta.table import DeltaTable
-from delvec.spark import words
-from delvec.spark.vectors import chunk_batches
+from delvec.spark import vector_filter
+from delvec.spark.vector_join import chunk_batches
 from golden_data import GOLDEN, golden
 from lake import FLAT, PREFIX, Lake
 from rows import read_rows
@@ -248,10 +248,12 @@ ROWS_DELETED = [[5, 64, 4095], [4096], [], [8190], [0, 8191]]
 
 def looked_up(spark, rows):
     """The rows, of a file's number and a position each, that words leave."""
-    found = words.gathered([Bitmap.from_iterable(positions) for positions in ROWS_DELETED], np.array(OWN))
+    found = vector_filter.gathered(
+        [Bitmap.from_iterable(positions) for positions in ROWS_DELETED], np.array(OWN)
+    )
     assert len(found.slots) > len(OWN)
     frame = spark.createDataFrame(rows, "number bigint, row bigint")
-    live = words.is_live(
+    live = vector_filter.is_live(
         spark, found, number="number", row="row", lost="raise_error(concat('lost: ', number))"
     )
     return [tuple(row) for row in frame.where(live).collect()]

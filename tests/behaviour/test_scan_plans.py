@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from delvec import detect
-from delvec.spark import files, scan, scan_part
+from delvec.spark import file_paths, scan, scan_part
 from lake import FLAT, Lake
 from scanning import collected, colliding_names, files_read, opened
 
@@ -161,7 +161,7 @@ def test_many_files_in_a_folder_whose_name_spark_encodes(spark, tmp_path):
 
 
 def test_many_local_files_of_many_rows_go_by_path(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_MANY_ROWS", 10)
+    monkeypatch.setattr(file_paths, "_MANY_ROWS", 10)
     frame = opened(spark, many(tmp_path / "t")).to_df()
     assert "Filter (" not in plan(frame)
     assert "file_path" not in plan(frame)
@@ -182,13 +182,13 @@ def test_a_folder_is_listed_once_for_files_with_and_without_vectors(spark, tmp_p
     for n in range(80):
         lake.write(rows(n % 3, n * 100), deleted=[1] if n % 2 else ())
     lake.commit()
-    listed, usual = [], files.FileReader._listed
+    listed, usual = [], file_paths.FileReader._listed
 
     def counted(self, paths, *given, **settings):
         listed.append(paths)
         return usual(self, paths, *given, **settings)
 
-    monkeypatch.setattr(files.FileReader, "_listed", counted)
+    monkeypatch.setattr(file_paths.FileReader, "_listed", counted)
     frame = opened(spark, lake).to_df()
     assert len(listed) == 1
     assert frame.count() == 80 * 10 - 40

@@ -168,7 +168,7 @@ def test_dry_run_for_people(delvec, orders, in_spark):
 
 
 def test_outcomes_have_words():
-    from delvec.spark.preview import OUTCOMES
+    from delvec.spark.dry_run import OUTCOMES
 
     assert tuple(change._OUTCOMES) == OUTCOMES
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 from delta_log import LogWriter, add, column, lines, metadata, parquet, protocol, remove, replay, vector
-from delvec.delta import checkpoint
+from delvec.delta import checkpoint_reader
+from delvec.delta.action_reader import parse_actions
 from delvec.delta.actions import Actions
-from delvec.delta.commit_file import parse_actions
 from delvec.delta.schema import parse_schema
 from delvec.delta.table import DeltaTable
 from delvec.errors import DelvecError
@@ -185,7 +185,11 @@ def test_checkpoints(kind: str) -> None:
     rng = random.Random(4)
     actions = replay(COMMITS).actions() * 3
     whole = parquet(actions) if kind == "checkpoint" else parquet(actions, names=("add", "remove"))
-    readers = (checkpoint.read_adds, checkpoint.read_removes, checkpoint.read_small_actions)
+    readers = (
+        checkpoint_reader.read_adds,
+        checkpoint_reader.read_removes,
+        checkpoint_reader.read_small_actions,
+    )
     refused = 0
     for _ in range(CHECKPOINT_CASES // 2):
         data = mutate_bytes(rng, whole)

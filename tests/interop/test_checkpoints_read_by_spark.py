@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from delvec import location
-from delvec.delta.checkpoint_writing import write_checkpoint
+from delvec.delta.checkpoint_writer import write_checkpoint
+from delvec.delta.stats.writer import stats_rules, stats_texts, written_stats
 from delvec.delta.table import DeltaTable
-from delvec.delta.written_stats import stats_rules, stats_texts, written_stats
 from spark_tables import Writer
 
 pytestmark = [

@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from delta_log import LogWriter, State, add, column, metadata, protocol, remove, vector
-from delvec.delta.checkpoint_writing import write_checkpoint
+from delvec.delta.checkpoint_writer import write_checkpoint
 from delvec.delta.snapshot import Snapshot
 from delvec.delta.table import DeltaTable
 from delvec.storage import open_storage

@@ -24,7 +24,7 @@ from delta_writer import (
 )
 from delvec import conflicts
 from delvec.conflicts import Settled
-from delvec.delta.keys import file_keys
+from delvec.delta.file_keys import file_keys
 from delvec.delta.table import DeltaTable
 from rows import read_rows
 

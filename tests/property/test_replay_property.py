@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from delta_log import Action, LogWriter, State, add, column, key_of, metadata, protocol, remove, vector
-from delvec.delta.keys import vector_ids
+from delvec.delta.file_keys import vector_ids
 from delvec.delta.snapshot import Snapshot
 from delvec.delta.table import DeltaTable
 from delvec.storage import open_storage

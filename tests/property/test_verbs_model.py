@@ -13,7 +13,7 @@ from pyspark.sql import functions
 from delta_writer import read_by_delta_rs, read_by_duckdb
 from delvec import detect
 from delvec.errors import InvalidOperationError
-from delvec.spark import removal
+from delvec.spark import remove_rows
 from delvec.verify import verify_table
 from rows import multiset, read_rows
 from scanning import collected, plain
@@ -157,7 +157,7 @@ def unreadable(reader: str, mapped: bool, partition_by: tuple[str, ...]) -> str 
 def found_as_bits(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Half of the sequences find rows as they are found in large files."""
     if seed % 2:
-        monkeypatch.setattr(removal, "FEW_ROWS", 0)
+        monkeypatch.setattr(remove_rows, "FEW_ROWS", 0)
 
 
 def run(spark: Any, root: Path, seed: int) -> None:

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from delvec import detect, verify
+from delvec.connector import tasks
 from delvec.deletes.applied import verify_applied
 from delvec.deletes.loader import load_vectors
 from delvec.errors import UnsupportedFeatureError
 from delvec.plan import ScanPlan
-from delvec.spark import tasks
 
 
 @pytest.fixture

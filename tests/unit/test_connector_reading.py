@@ -14,7 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from delta_log import LogWriter, add, column
-from delvec import source
+from delvec.connector import arrow_columns, batches, row_groups, source, tasks
+from delvec.connector.options import read_options, split_names
+from delvec.connector.pushdown import condition_text, read_filter
 from delvec.detect import open_table
 from delvec.errors import (
     CorruptVectorError,
@@ -27,9 +29,6 @@ from delvec.errors import (
 from delvec.schema import Array as ArrayOf
 from delvec.schema import Field as Column
 from delvec.schema import Primitive, Struct
-from delvec.spark import batches, conform, row_groups, tasks
-from delvec.spark.options import read_options, split_names
-from delvec.spark.pushdown import condition_text, read_filter
 from lake import BY_ID, BY_NAME, FLAT, Lake
 from rows import multiset, read_rows
 
@@ -198,7 +197,7 @@ def test_older_files_are_narrower_and_lack_columns(tmp_path):
 def test_slices_of_nested_columns_are_read_right():
     held = pa.array([[{"a": 1}], None, [{"a": 2}, None]], pa.list_(pa.struct([("a", pa.int32())])))[1:]
     kind = ArrayOf(Struct((Column("b", Primitive("long"), physical_name="a"),)))
-    found = conform.conform(held, kind, by_id=False)
+    found = arrow_columns.conform(held, kind, by_id=False)
     found.validate(full=True)
     assert found.to_pylist() == [None, [{"b": 2}, None]]
 

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from delta_log import LogWriter, add, column, metadata, protocol, remove
-from delvec.delta.checkpoint_writing import interval_ms, unexpired, write_checkpoint
-from delvec.delta.stats_rules import stats_rules
+from delvec.delta.checkpoint_writer import interval_ms, unexpired, write_checkpoint
+from delvec.delta.stats.columns import stats_rules
+from delvec.delta.stats.writer import written_stats
 from delvec.delta.table import DeltaTable
-from delvec.delta.written_stats import written_stats
 from delvec.storage import Storage, open_storage
 
 V2 = {"delta.checkpointPolicy": "v2"}
@@ -60,7 +60,7 @@ def test_v2_only_where_the_feature_is_supported(log: LogWriter) -> None:
 
 
 def test_files_are_spread_over_sidecars(log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("delvec.delta.checkpoint_writing._SIDECAR_ACTIONS", 2)
+    monkeypatch.setattr("delvec.delta.checkpoint_writer._SIDECAR_ACTIONS", 2)
     log.create(features=("deletionVectors", "v2Checkpoint"), properties=V2)
     log.commit(*(add(f"f{n}") for n in range(5)), remove("gone", timestamp=NOW))
     checkpoint(log)

@@ -32,8 +32,8 @@ from delta_writer import (
 )
 from delvec import blob, conflicts
 from delvec.bitmap import Bitmap
-from delvec.delta import stored_vectors
-from delvec.delta.commit_file import parse_actions, verify_commit
+from delvec.delta import vector_writer
+from delvec.delta.action_reader import parse_actions, verify_commit
 from delvec.delta.table import DeltaTable
 from delvec.errors import CorruptVectorError, InvalidOperationError, UnsupportedFeatureError
 from delvec.plan import Base
@@ -191,7 +191,7 @@ def test_whole_files_are_removed_with_their_vector() -> None:
 
 
 def test_many_vectors_share_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored_vectors, "TARGET_SIZE", 100)
+    monkeypatch.setattr(vector_writer, "TARGET_SIZE", 100)
     table = new_table()
     committed(append(table, *(numbers(i, i + 5) for i in range(7))))
     committed(delete(table, {i: [i % 5] for i in range(7)}))

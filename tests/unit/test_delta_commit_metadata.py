@@ -28,8 +28,8 @@ from delta_writer import (
 from delvec import conflicts
 from delvec.conflicts import Again, Settled
 from delvec.delta.features import Protocol
+from delvec.delta.protocol_upgrade import INITIAL, upgraded
 from delvec.delta.table import DeltaTable
-from delvec.delta.upgrade import INITIAL, upgraded
 from delvec.errors import DelvecError, FormatError, InvalidOperationError, UnsupportedFeatureError
 from delvec.plan import Base
 from delvec.row_delta import Constraint, MetadataChange, Outcome, Read, RowDelta, Verb

@@ -26,7 +26,7 @@ from delta_writer import (
 )
 from delvec import conflicts
 from delvec.conflicts import Settled
-from delvec.conflicts.loop import TRIES
+from delvec.conflicts.commit_loop import TRIES
 from delvec.deletes.loader import load_vectors
 from delvec.delta.snapshot import Snapshot
 from delvec.delta.table import DeltaTable

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from delvec.delta.partitions import partition_values
+from delvec.delta.partition_values import partition_values
 from delvec.errors import FormatError
 from delvec.schema import DataType, Decimal, Field, Primitive
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from delvec.delta.stats import Leaf, LeafStats, Parsed, parse
+from delvec.delta.stats.parser import Leaf, LeafStats, Parsed, parse
 from delvec.schema import Array, DataType, Decimal, Primitive
 
 LONG = Primitive("long")

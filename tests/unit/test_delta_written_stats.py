@@ -12,12 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from delvec import location
-from delvec.delta import stats
-from delvec.delta.footer_bounds import upper_text
-from delvec.delta.stats import Leaf
-from delvec.delta.stats_rules import StatsRules, stats_rules
+from delvec.delta.stats.bounds import upper_text
+from delvec.delta.stats.columns import StatsRules, stats_rules
+from delvec.delta.stats.parser import Leaf, parser
+from delvec.delta.stats.writer import stats_texts, widened, written_stats
 from delvec.delta.table import DeltaTable
-from delvec.delta.written_stats import stats_texts, widened, written_stats
 from delvec.errors import FormatError
 from delvec.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct
 from delvec.storage import Storage, open_storage
@@ -341,7 +340,7 @@ def test_files_of_other_engines_have_the_statistics_that_their_log_states(name: 
 def test_what_was_written_reads_back(storage: Storage) -> None:
     names = [write(storage, pa.table({"c": moments(UTC_US, n, n + 1500)}), f"{n}") for n in range(1000, 1003)]
     rules = StatsRules((Leaf(("c",), Primitive("timestamp")),))
-    parsed = stats.parse(written_stats(storage, names, rules), rules.leaves)
+    parsed = parser.parse(written_stats(storage, names, rules), rules.leaves)
     for n, low, high in zip(range(1000, 1003), parsed.leaves[0].lower, parsed.leaves[0].upper, strict=True):
         assert low.value <= n
         assert high.value >= n + 1500

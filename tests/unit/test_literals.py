@@ -8,10 +8,10 @@ from decimal import Decimal as Number
 
 import pytest
 
+from delvec.predicate.comparison import Point, place, place_all
+from delvec.predicate.date_times import day_number, instant, session_zone, wall_clock
 from delvec.predicate.literals import Literal, Reading, read_literal
-from delvec.predicate.moments import day_number, instant, session_zone, wall_clock
-from delvec.predicate.points import Point, place, place_all
-from delvec.predicate.translation import parse_expression
+from delvec.predicate.parser import parse_expression
 from delvec.schema import Array, Decimal, Primitive
 
 READING = Reading(UTC, ansi=True)

@@ -12,9 +12,9 @@ import pytest
 
 from condition_cases import Facts
 from delvec.errors import InvalidOperationError
+from delvec.file_facts import ColumnStats, ConstantColumn
 from delvec.predicate import SqlSettings, parse
 from delvec.schema import Array, Decimal, Field, Map, Primitive, Struct, arrow_type
-from delvec.stats import ColumnStats, ConstantColumn
 
 INT, STRING, DOUBLE = Primitive("integer"), Primitive("string"), Primitive("double")
 

@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is absent")
 
 from delvec.errors import UnsupportedFeatureError
-from delvec.spark import files
-from delvec.spark.files import file_path, spark_path
+from delvec.spark import file_paths
+from delvec.spark.file_paths import file_path, spark_path
 from delvec.storage import open_storage
 
 
@@ -46,7 +46,7 @@ def below(storage, folders):
 
 
 def folders_of(storage, locations):
-    return below(storage, files._folders(storage.root, locations))
+    return below(storage, file_paths._folders(storage.root, locations))
 
 
 def test_few_folders_are_given_each(storage):
@@ -80,8 +80,8 @@ def test_a_file_elsewhere_is_in_no_folder_of_the_table(storage):
 def test_files_few_and_many_are_there_or_not(storage, count):
     places = stored(storage, *(f"p={n % 2}/{n}.parquet" for n in range(count)))
     missing = f"{storage.root}/p=0/missing.parquet"
-    assert files.StoredFiles(storage).has_all(places)
-    assert not files.StoredFiles(storage).has_all([*places, missing])
+    assert file_paths.StoredFiles(storage).has_all(places)
+    assert not file_paths.StoredFiles(storage).has_all([*places, missing])
 
 
 def test_a_folder_is_listed_once(storage, monkeypatch):
@@ -89,7 +89,7 @@ def test_a_folder_is_listed_once(storage, monkeypatch):
     asked = []
     listed = storage.list
     monkeypatch.setattr(type(storage), "list", lambda _, path="": asked.append(path) or listed(path))
-    found = files.StoredFiles(storage)
+    found = file_paths.StoredFiles(storage)
     assert found.has_all(places)
     assert found.has_all(places[:40])
     assert asked == [""]
@@ -98,9 +98,9 @@ def test_a_folder_is_listed_once(storage, monkeypatch):
 @pytest.mark.parametrize("name", ["_a.parquet", ".a.parquet", "a.parquet._COPYING_"])
 def test_files_that_spark_would_pass_over_are_refused(name):
     with pytest.raises(UnsupportedFeatureError, match=f"hidden.*{name}"):
-        files._verify_visible(["/t/b.parquet", f"/t/{name}"])
+        file_paths._verify_visible(["/t/b.parquet", f"/t/{name}"])
 
 
 @pytest.mark.parametrize("name", ["_p=1", "a_b", "a.b", "_metadata.parquet"])
 def test_names_that_spark_lists(name):
-    files._verify_visible([f"/t/_x/{name}"])
+    file_paths._verify_visible([f"/t/_x/{name}"])

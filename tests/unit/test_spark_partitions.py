@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is absent")
 
 from delvec.schema import Decimal, Field, Primitive, arrow_type
-from delvec.spark.partitions import in_folder_names
+from delvec.spark.partition_folders import in_folder_names
 
 NOON = dt.datetime(2024, 2, 29, 12, 30)
 NULL = "__HIVE_DEFAULT_PARTITION__"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from delvec.statements.cursor import Span
-from delvec.statements.default_values import _values
+from delvec.statements.default_keyword import _values
 from delvec.statements.lexer import tokenize
 
 

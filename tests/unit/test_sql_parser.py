@@ -6,7 +6,7 @@ import pytest
 
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.statements.parser import parse
-from delvec.statements.tree import (
+from delvec.statements.statement import (
     AddColumns,
     Create,
     Delete,

@@ -6,10 +6,10 @@ import pytest
 
 from delvec.schema import Field, Primitive, Struct
 from delvec.statements.cursor import Cursor, Span
-from delvec.statements.edits import edited
 from delvec.statements.lexer import tokenize
 from delvec.statements.qualifiers import Qualifier, without_qualifier
 from delvec.statements.scopes import Scopes
+from delvec.statements.text_edits import edited
 
 COLUMNS = Struct(tuple(Field(name, Primitive("long")) for name in ("id", "s", "x")))
 

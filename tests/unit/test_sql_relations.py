@@ -11,8 +11,8 @@ from delvec.statements.cursor import Span
 from delvec.statements.lexer import tokenize
 from delvec.statements.parameters import Parameters
 from delvec.statements.qualifiers import Qualifier
-from delvec.statements.relations import nested_relations, relations
 from delvec.statements.scopes import Scopes
+from delvec.statements.table_references import nested_relations, relations
 
 
 def span(text):

@@ -6,11 +6,11 @@ import pytest
 
 from delvec.schema import Field, Primitive, Struct
 from delvec.statements.cursor import Span
-from delvec.statements.edits import edited
 from delvec.statements.lexer import tokenize
 from delvec.statements.qualifiers import Qualifier, short_paths
-from delvec.statements.relations import relations
 from delvec.statements.scopes import Scopes
+from delvec.statements.table_references import relations
+from delvec.statements.text_edits import edited
 
 
 def span(text):

@@ -14,13 +14,12 @@ from delvec import detect, location
 from delvec.errors import InvalidOperationError
 from delvec.formats import Snapshot
 from delvec.predicate.binding import Column, Names, nearest, quoted, referenced
-from delvec.predicate.translation import parse_expression
+from delvec.predicate.parser import parse_expression
 from delvec.schema import Schema
 from delvec.statements.cursor import Name, Span, verify_brackets
-from delvec.statements.definitions import is_path
 from delvec.statements.lexer import Kind, Token, tokenize
-from delvec.statements.relations import relations
-from delvec.statements.tree import (
+from delvec.statements.parse_ddl import is_path
+from delvec.statements.statement import (
     Create,
     CreateView,
     Delete,
@@ -33,6 +32,7 @@ from delvec.statements.tree import (
     Statement,
     Update,
 )
+from delvec.statements.table_references import relations
 
 # Of expressions made of these, columns, numbers and strings, sqlglot accepts at least what Spark accepts.
 _SIMPLE_WORDS = frozenset(("AND", "OR", "NOT", "IS", "NULL", "IN", "BETWEEN", "LIKE", "TRUE", "FALSE"))

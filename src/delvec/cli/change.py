@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from delvec.schema import Schema
-    from delvec.spark.preview import Preview
+    from delvec.spark.dry_run import Preview
     from delvec.spark.target import OperationResult
     from delvec.table import Table
 
@@ -103,7 +103,7 @@ def carry_out(path: str, change: Change, asked: Asked, option: Sequence[str] | N
 
 
 def _planned(found: OperationResult, limit: int) -> Planned:
-    from delvec.spark.preview import Preview
+    from delvec.spark.dry_run import Preview
 
     assert isinstance(found, Preview)
     return Planned(found, limit)

@@ -5,8 +5,8 @@ rebase    looking at it: the loser's delta on top of what won, or why the statem
 loop      committing until it is settled
 """
 
-from delvec.conflicts.loop import Settled, commit
+from delvec.conflicts.commit_loop import Settled, commit
 from delvec.conflicts.rebase import Again, Engine, rebased
-from delvec.conflicts.rules import RULES, Rule
+from delvec.conflicts.verb_rules import RULES, Rule
 
 __all__ = ["RULES", "Again", "Engine", "Rule", "Settled", "commit", "rebased"]

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from delvec import blob
 from delvec.bitmap import Bitmap
 from delvec.chunked import Rows
-from delvec.conflicts.rules import RULES, Rule
+from delvec.conflicts.verb_rules import RULES, Rule
 from delvec.deletes.applied import verify_applied
 from delvec.deletes.loader import load_vectors
 from delvec.formats import Snapshot

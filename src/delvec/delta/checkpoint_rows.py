@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delvec.delta import stats
 from delvec.delta.actions import ADD_TYPE, ADDS_SCHEMA, DESCRIPTOR_TYPE, REMOVE_TYPE, REMOVES_SCHEMA
-from delvec.delta.partitions import partition_texts, partition_values
-from delvec.delta.stats_rules import stats_rules
-from delvec.delta.stats_text import stats_texts
+from delvec.delta.partition_values import partition_texts, partition_values
+from delvec.delta.stats import parser
+from delvec.delta.stats.columns import stats_rules
+from delvec.delta.stats.texts import stats_texts
 from delvec.errors import FormatError
 from delvec.schema import Field, Primitive
 
@@ -29,7 +29,7 @@ STATS_AS_STRUCT = "delta.checkpoint.writeStatsAsStruct"
 
 _BATCH_ROWS = 128 * 1024
 _ZONED = r"(?:Z|[+-]\d{2}:?\d{2})$"
-_CUT_OFF = pa.scalar(999, pa.duration("us"))  # what `stats` adds to upper bounds of timestamps
+_CUT_OFF = pa.scalar(999, pa.duration("us"))  # what `parser` adds to upper bounds of timestamps
 
 Tree = dict[str, Any]
 
@@ -68,7 +68,7 @@ class FileRows:
         return structs if self._as_json else _without(structs, "stats")
 
     def _stats(self, files: pa.Table) -> pa.StructArray:
-        found = stats.parse(
+        found = parser.parse(
             files.select([n for n in ("stats", "stats_parsed") if n in files.schema.names]), self._leaves
         )
         lowers: Tree = {}

@@ -16,17 +16,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from delvec.delta import lineage, render
+from delvec.delta import action_writer, row_ids
+from delvec.delta.action_reader import parse_commit_info
+from delvec.delta.action_writer import Body
 from delvec.delta.actions import SetTransaction
-from delvec.delta.commit_file import parse_commit_info
 from delvec.delta.commit_info import commit_info
 from delvec.delta.commit_times import next_timestamp, with_enablement
-from delvec.delta.file_changes import FileChanges, file_changes, measured
-from delvec.delta.log import LOG
+from delvec.delta.file_actions import FileChanges, file_changes, measured
+from delvec.delta.log_files import LOG
 from delvec.delta.metadata_change import DRAFT_VERSION, TableState, state_after
-from delvec.delta.render import Body
 from delvec.delta.rules import write_rules
-from delvec.delta.writable import verify_writable
+from delvec.delta.writer_features import verify_writable
 from delvec.errors import (
     DelvecError,
     InvalidOperationError,
@@ -156,29 +156,29 @@ def _lines(storage: Storage, ours: _Delta, now: int) -> bytes:
     actions: list[tuple[str, Body]] = [("commitInfo", info)]
     draft = current.version == DRAFT_VERSION
     if draft or state.protocol != current.protocol:
-        actions.append(("protocol", render.protocol_body(state.protocol)))
+        actions.append(("protocol", action_writer.protocol_body(state.protocol)))
     if draft or state.metadata != current.metadata:
-        actions.append(("metaData", render.metadata_body(state.metadata)))
+        actions.append(("metaData", action_writer.metadata_body(state.metadata)))
     if delta.txn is not None:
         txn = SetTransaction(delta.txn.app_id, delta.txn.version, now)
-        actions.append(("txn", render.txn_body(txn)))
+        actions.append(("txn", action_writer.txn_body(txn)))
     actions += [("domainMetadata", body) for body in domains]
     actions += [("remove", body) for body in files.removed]
     actions += [("add", body) for body in files.readded]
     actions += [("add", body) for body in added]
     actions += [("cdc", body) for body in files.change_files]
-    return render.lines(actions)
+    return action_writer.lines(actions)
 
 
 def _with_ids(
     files: FileChanges, current: Snapshot, state: TableState, version: int
 ) -> tuple[list[Body], list[Body]]:
     """New files with row ids where the table has them, and the domain metadata that keeps count."""
-    if not files.added or not lineage.gives_ids(state):
+    if not files.added or not row_ids.gives_ids(state):
         return files.added, []
-    old = lineage.high_water_mark(current.domains)
-    added, mark = lineage.with_ids(files.added, files.record_counts, old, version)
-    return added, [render.domain_body(lineage.domain_of(mark))] if mark != old else []
+    old = row_ids.high_water_mark(current.domains)
+    added, mark = row_ids.with_ids(files.added, files.record_counts, old, version)
+    return added, [action_writer.domain_body(row_ids.domain_of(mark))] if mark != old else []
 
 
 def _discard(storage: Storage, files: FileChanges) -> None:

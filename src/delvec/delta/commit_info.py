@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import orjson
 
 from delvec.delta import properties
+from delvec.delta.action_writer import Body
 from delvec.delta.features import ROW_TRACKING
 from delvec.delta.metadata_change import DRAFT_VERSION, TableState
-from delvec.delta.render import Body
 from delvec.row_delta import Isolation, RowDelta
 from delvec.version import __version__
 

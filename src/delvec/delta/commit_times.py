@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from delvec.delta import properties
-from delvec.delta.commit_file import parse_commit_info
+from delvec.delta.action_reader import parse_commit_info
 from delvec.delta.features import IN_COMMIT_TIMESTAMP, Protocol
-from delvec.delta.log import LOG
+from delvec.delta.log_files import LOG
 from delvec.delta.metadata_change import DRAFT_VERSION, TableState
 from delvec.storage import Storage
 

@@ -8,15 +8,15 @@ from dataclasses import replace
 
 from delvec.delta import properties
 from delvec.delta.actions import ADDS_SCHEMA, Metadata
-from delvec.delta.evolution import verify_names, verify_partitioning, verify_plain
-from delvec.delta.load import LogState
-from delvec.delta.log import LOG, list_log
+from delvec.delta.log_files import LOG, list_log
+from delvec.delta.log_reader import LogState
 from delvec.delta.metadata_change import DRAFT_VERSION, TableState, state_after
+from delvec.delta.protocol_upgrade import INITIAL
 from delvec.delta.replay import NO_FILES, NO_STATE
 from delvec.delta.schema import FIELD_ID, PHYSICAL_NAME, TYPE_CHANGES, render_schema
+from delvec.delta.schema_evolution import verify_names, verify_partitioning, verify_plain
 from delvec.delta.snapshot import Snapshot
-from delvec.delta.upgrade import INITIAL
-from delvec.delta.writable import fields_of
+from delvec.delta.writer_features import fields_of
 from delvec.errors import InvalidOperationError
 from delvec.row_delta import MetadataChange
 from delvec.schema import Array, DataType, Field, Map, Schema, Struct

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec import blob, location, z85
-from delvec.delta.keys import vector_ids
+from delvec.delta.file_keys import vector_ids
 from delvec.errors import CorruptVectorError, FormatError
 from delvec.plan import DELETES_SCHEMA, DELETION_VECTOR, POSITION_VECTOR
 

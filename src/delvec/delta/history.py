@@ -16,8 +16,8 @@ import orjson
 import pyarrow as pa
 
 from delvec import location
-from delvec.delta.commit_file import parse_commit_info
-from delvec.delta.log import Listing
+from delvec.delta.action_reader import parse_commit_info
+from delvec.delta.log_files import Listing
 from delvec.delta.properties import ENABLE_TIMESTAMPS, TIMESTAMPS_SINCE_VERSION
 from delvec.errors import FormatError, InvalidOperationError
 from delvec.storage import Storage, in_parallel

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from delvec.delta import mapping, properties
+from delvec.delta import column_mapping, properties
 from delvec.delta.actions import Metadata
-from delvec.delta.evolution import evolved, verify_names
 from delvec.delta.features import ROW_TRACKING, TYPE_WIDENING, Protocol
 from delvec.delta.properties import is_on
+from delvec.delta.protocol_upgrade import features_asked, features_needed, upgraded
 from delvec.delta.schema import FIELD_ID, MAPPING_NAME, MAPPING_NONE, PHYSICAL_NAME, render_schema
-from delvec.delta.upgrade import features_asked, features_needed, upgraded
-from delvec.delta.writable import fields_of
+from delvec.delta.schema_evolution import evolved, verify_names
+from delvec.delta.writer_features import fields_of
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.row_delta import MetadataChange
 from delvec.schema import Schema
@@ -146,7 +146,7 @@ def _verify_ids_new(snapshot: Snapshot, schema: Schema) -> None:
 
 def _last_id(snapshot: Snapshot) -> int:
     recorded = snapshot.properties.get(properties.MAX_COLUMN_ID, "0")
-    return max(int(recorded) if recorded.isdecimal() else 0, mapping.highest_id(snapshot.schema))
+    return max(int(recorded) if recorded.isdecimal() else 0, column_mapping.highest_id(snapshot.schema))
 
 
 def _mapped(
@@ -157,8 +157,8 @@ def _mapped(
         return schema, configuration
     # Files that are there hold the columns under their own names.
     existing = snapshot.version != DRAFT_VERSION and snapshot.mapping == MAPPING_NONE
-    name = mapping.own_name if existing else mapping.new_name
-    found, last = mapping.assigned(schema, _last_id(snapshot), name)
+    name = column_mapping.own_name if existing else column_mapping.new_name
+    found, last = column_mapping.assigned(schema, _last_id(snapshot), name)
     # The schema itself where nothing was assigned: its text in the log then stays as it is.
     return schema if found == schema else found, configuration | {properties.MAX_COLUMN_ID: str(last)}
 

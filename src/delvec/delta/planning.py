@@ -10,7 +10,8 @@ import pyarrow as pa
 from delvec import location
 from delvec.chunked import Rows, rows_of
 from delvec.delta.descriptor import deletes_of
-from delvec.delta.facts import SnapshotFacts
+from delvec.delta.stats.facts import SnapshotFacts
+from delvec.file_facts import ConstantColumn, FileFacts, SelectableFacts
 from delvec.plan import (
     FILES_SCHEMA,
     MATCH_ALL,
@@ -22,7 +23,6 @@ from delvec.plan import (
     ScanPlan,
 )
 from delvec.predicate import Condition
-from delvec.stats import ConstantColumn, FileFacts, SelectableFacts
 
 if TYPE_CHECKING:
     from delvec.delta.snapshot import Snapshot

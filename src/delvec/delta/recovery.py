@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 from delvec import location
-from delvec.delta.checkpoint import DamagedCheckpointError
-from delvec.delta.load import LogState, load
-from delvec.delta.log import Checkpoint, Listing, Segment, list_from_hint, list_log, segment
+from delvec.delta.checkpoint_reader import DamagedCheckpointError
+from delvec.delta.log_files import Checkpoint, Listing, Segment, list_from_hint, list_log, segment
+from delvec.delta.log_reader import LogState, load
 from delvec.errors import DelvecError, FormatError
 from delvec.storage import Storage
 

@@ -23,9 +23,9 @@ from delvec.delta.actions import (
     Metadata,
     SetTransaction,
 )
-from delvec.delta.checkpoint import concat
+from delvec.delta.checkpoint_reader import concat
 from delvec.delta.features import Protocol
-from delvec.delta.keys import file_keys
+from delvec.delta.file_keys import file_keys
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,10 @@ from delvec.delta.features import (
 )
 from delvec.delta.properties import is_active
 from delvec.delta.schema import CURRENT_DEFAULT, GENERATION, MAPPING_NONE
-from delvec.delta.stats_rules import table_stats_rules
-from delvec.delta.stored_vectors import store_at
-from delvec.delta.writable import fields_of, verify_writable
-from delvec.delta.written_stats import written_stats
+from delvec.delta.stats.columns import table_stats_rules
+from delvec.delta.stats.writer import written_stats
+from delvec.delta.vector_writer import store_at
+from delvec.delta.writer_features import fields_of, verify_writable
 from delvec.errors import FormatError, UnsupportedFeatureError
 from delvec.row_delta import Constraint, WriteRules
 from delvec.schema import has_length

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from delvec import z85
 from delvec.bitmap import Bitmap
 from delvec.delta import vector_file
-from delvec.delta.log import LOG
+from delvec.delta.log_files import LOG
 from delvec.errors import InvalidOperationError
 from delvec.storage import Storage
 from delvec.version import __version__

@@ -15,14 +15,14 @@ from delvec import predicate
 from delvec.chunked import Rows
 from delvec.delta import planning
 from delvec.delta.actions import DomainMetadata, Metadata
-from delvec.delta.facts import SnapshotFacts
 from delvec.delta.features import COLUMN_MAPPING, DELETION_VECTORS, Protocol, verify_readable
-from delvec.delta.load import LogState, tombstones
+from delvec.delta.log_reader import LogState, tombstones
 from delvec.delta.metadata_change import state_after
 from delvec.delta.properties import MAPPING_MODE, isolation
 from delvec.delta.rules import write_rules
 from delvec.delta.schema import MAPPING_ID, MAPPING_NAME, MAPPING_NONE, parse_schema
-from delvec.delta.writable import verify_writable
+from delvec.delta.stats.facts import SnapshotFacts
+from delvec.delta.writer_features import verify_writable
 from delvec.errors import CorruptVectorError, FormatError, UnsupportedFeatureError
 from delvec.plan import ScanPlan
 from delvec.predicate import SPARK_DEFAULTS, SqlSettings

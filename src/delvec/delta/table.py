@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from delvec.delta import commit, creation
-from delvec.delta.checkpoint_writing import write_checkpoint
+from delvec.delta.checkpoint_writer import write_checkpoint
 from delvec.delta.history import CommitTimes, as_datetime, list_commits
-from delvec.delta.load import extend
-from delvec.delta.log import Listing, list_log, tail
+from delvec.delta.log_files import Listing, list_log, tail
+from delvec.delta.log_reader import extend
 from delvec.delta.properties import CHECKPOINT_INTERVAL, DEFAULT_CHECKPOINT_INTERVAL, count
 from delvec.delta.recovery import load_version
 from delvec.delta.snapshot import Snapshot

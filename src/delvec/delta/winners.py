@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec import location
+from delvec.delta.action_reader import parse_actions
 from delvec.delta.actions import Actions
-from delvec.delta.commit_file import parse_actions
-from delvec.delta.lineage import DOMAIN as ROW_TRACKING_DOMAIN
-from delvec.delta.log import LOG
+from delvec.delta.log_files import LOG
+from delvec.delta.row_ids import DOMAIN as ROW_TRACKING_DOMAIN
 from delvec.errors import FormatError, ObjectNotFoundError
 from delvec.row_delta import Verb, Won
 from delvec.storage import Storage

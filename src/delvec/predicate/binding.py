@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from delvec.declared_types import CHAR_OR_VARCHAR
 from delvec.errors import InvalidOperationError
+from delvec.file_facts import ColumnPath
 from delvec.schema import (
     PRIMITIVES,
     Array,
@@ -28,7 +29,6 @@ from delvec.schema import (
     Text,
     is_string,
 )
-from delvec.stats import ColumnPath
 
 _COLLATIONS = "__COLLATIONS"
 _CHAR = re.compile(r"(?<!var)char\(")

@@ -21,15 +21,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
+from delvec.file_facts import ColumnPath, FileFacts
 from delvec.predicate.binding import Names, referenced
+from delvec.predicate.evaluation import Judgement
 from delvec.predicate.literals import Reading
-from delvec.predicate.outcomes import Judgement
-from delvec.predicate.ranges import surely, unpacked
+from delvec.predicate.parser import parse_expression, translate
 from delvec.predicate.settings import SPARK_DEFAULTS, SqlSettings
-from delvec.predicate.translation import parse_expression, translate
 from delvec.predicate.tree import UNDECIDED, Node, is_decided
+from delvec.predicate.value_ranges import surely, unpacked
 from delvec.schema import Schema
-from delvec.stats import ColumnPath, FileFacts
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from delvec.predicate.moments import day_number, instant, session_zone, wall_clock
+from delvec.predicate.date_times import day_number, instant, session_zone, wall_clock
 from delvec.predicate.settings import SqlSettings
 
 _INTEGER = re.compile(r"\d+", re.ASCII)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from delvec.predicate.binding import Column
-from delvec.predicate.points import Point
+from delvec.predicate.comparison import Point
 
 
 @dataclass(frozen=True, slots=True)

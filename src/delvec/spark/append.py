@@ -13,17 +13,17 @@ from pyspark.sql import Column, DataFrame
 from delvec.errors import InvalidOperationError
 from delvec.plan import ScanPlan
 from delvec.row_delta import MetadataChange, Read, RowDelta, Txn, Verb, WriteRules
-from delvec.spark import changes
-from delvec.spark.checks import checked, kept_to
-from delvec.spark.commit import Looking, Rows, commit, made
+from delvec.spark import change_files
+from delvec.spark.commit_and_rerun import Looking, Rows, commit, made
+from delvec.spark.computed_columns import new_rows
 from delvec.spark.conditions import expression, verify_condition
 from delvec.spark.delete import find_matching, removed_rows
-from delvec.spark.own_values import new_rows
-from delvec.spark.partitions import same_partitions
-from delvec.spark.removal import remove_rows
+from delvec.spark.partition_folders import same_partitions
+from delvec.spark.remove_rows import remove_rows
 from delvec.spark.reserved_names import verify_new_names
+from delvec.spark.row_checks import checked, kept_to
 from delvec.spark.target import OperationResult, Target, live_rows, row_size, shown, split_by_match
-from delvec.spark.write import WrittenFiles, write_rows
+from delvec.spark.write_rows import WrittenFiles, write_rows
 
 OPERATION = "WRITE"
 STATIC, DYNAMIC = "static", "dynamic"
@@ -138,7 +138,7 @@ def _replaced_where(plan: ScanPlan, rows: DataFrame, looking: Looking) -> Operat
     removal = remove_rows(target, rest, old)
     told = removed_rows(target, removal, whole, rest, where)
     if told:
-        told.append((changes.INSERT, rows))
+        told.append((change_files.INSERT, rows))
     delta = _delta(target, written, "Overwrite", target.read(where, Verb.DELETE))
     gone = live_rows(whole)
     metrics = {} if gone is None else {"numDeletedRows": gone + old.distinct}
@@ -151,7 +151,7 @@ def _replaced_where(plan: ScanPlan, rows: DataFrame, looking: Looking) -> Operat
         removed=pa.concat_arrays([whole.files.column("file_id").combine_chunks(), removal.removed]),
         rewritten=removal.rewritten,
         vectors=removal.vectors,
-        change_files=changes.write_changes(target, told, size=row_size(rest) * old.count).files,
+        change_files=change_files.write_changes(target, told, size=row_size(rest) * old.count).files,
         lineage=bool(target.lineage),
     )
     return commit(target, delta, looking)

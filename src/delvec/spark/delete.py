@@ -8,11 +8,11 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentat
 
 from delvec.plan import ScanPlan
 from delvec.row_delta import RowDelta, Verb
-from delvec.spark.changes import DELETE as DELETED
-from delvec.spark.changes import write_changes
-from delvec.spark.commit import Looking, commit
-from delvec.spark.find import FoundRows
-from delvec.spark.removal import Removal, find, remove_rows
+from delvec.spark.change_files import DELETE as DELETED
+from delvec.spark.change_files import write_changes
+from delvec.spark.commit_and_rerun import Looking, commit
+from delvec.spark.find_rows import FoundRows
+from delvec.spark.remove_rows import Removal, find, remove_rows
 from delvec.spark.scan import place_columns
 from delvec.spark.target import OperationResult, Target, live_rows, row_size, shown, split_by_match
 from delvec.spark.types import quoted

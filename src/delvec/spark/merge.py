@@ -27,17 +27,12 @@ from delvec.formats import Snapshot
 from delvec.plan import ScanPlan
 from delvec.row_delta import MetadataChange, RowDelta, Verb, WriteRules
 from delvec.schema import Field
-from delvec.spark import changes
-from delvec.spark.adaptive import has_query, not_adaptive
-from delvec.spark.assign import assigned
-from delvec.spark.assignments import Targets, assigned_paths, new_column, resolve
-from delvec.spark.checks import checked
-from delvec.spark.commit import commit, first_file, of_the_moment, reads
+from delvec.spark import change_files
+from delvec.spark.commit_and_rerun import commit, first_file, of_the_moment, reads
+from delvec.spark.computed_columns import default_values, with_generated
 from delvec.spark.conditions import expression, verify_condition
-from delvec.spark.conforming import conformed
-from delvec.spark.files import location_of
-from delvec.spark.find import FoundRows, find_rows
-from delvec.spark.lineage import moved, unborn
+from delvec.spark.file_paths import location_of
+from delvec.spark.find_rows import FoundRows, find_rows
 from delvec.spark.merge_clauses import (
     DELETE,
     INSERT,
@@ -53,14 +48,19 @@ from delvec.spark.merge_clauses import (
 from delvec.spark.merge_keys import ROWS, Matching, Sides, source_schema
 from delvec.spark.merge_schema import assigned_columns
 from delvec.spark.merge_source import MergeSource
-from delvec.spark.own_values import default_values, with_generated
-from delvec.spark.removal import FEW_REPEATED_ROWS, find, has_few_rows, remove_rows
+from delvec.spark.new_rows import conformed
+from delvec.spark.remove_rows import FEW_REPEATED_ROWS, find, has_few_rows, remove_rows
+from delvec.spark.row_checks import checked
+from delvec.spark.row_lineage import moved, unborn
 from delvec.spark.scan import own_prefix
 from delvec.spark.scan_part import PlaceNames, ScanPart, united
+from delvec.spark.set_clause import Targets, assigned_paths, new_column, resolve
+from delvec.spark.small_statements import has_query, not_adaptive
+from delvec.spark.store_assignment import assigned
 from delvec.spark.target import OperationResult, Target, row_size, shown
 from delvec.spark.text_lengths import with_padding
 from delvec.spark.types import quoted, spark_type
-from delvec.spark.write import NOTHING_WRITTEN, WrittenFiles, write_rows
+from delvec.spark.write_rows import NOTHING_WRITTEN, WrittenFiles, write_rows
 
 OPERATION = "MERGE"
 # A source that takes no more than this, at a guess of so many bytes per value, is broadcast.
@@ -394,12 +394,15 @@ class MergeRun:
     ) -> WrittenFiles:
         """All changes as change files."""
         lineage = self.target.lineage
-        kinds = [(changes.DELETE, self._before(pairs, DELETE))]
+        kinds = [(change_files.DELETE, self._before(pairs, DELETE))]
         if updated is not None:
-            kinds += [(changes.BEFORE, self._before(pairs, UPDATE)), (changes.AFTER, updated.drop(*lineage))]
+            kinds += [
+                (change_files.BEFORE, self._before(pairs, UPDATE)),
+                (change_files.AFTER, updated.drop(*lineage)),
+            ]
         if inserted is not None:
-            kinds.append((changes.INSERT, inserted.drop(*lineage)))
-        return changes.write_changes(self.target, kinds, size=size)
+            kinds.append((change_files.INSERT, inserted.drop(*lineage)))
+        return change_files.write_changes(self.target, kinds, size=size)
 
     def _before(self, pairs: DataFrame, action: str) -> DataFrame:
         """The target rows that clauses of this action change, as they were."""

@@ -7,7 +7,7 @@ from typing import Literal, overload
 
 from pyspark.sql import Column
 
-from delvec.spark.assignments import Assignments, verified
+from delvec.spark.dry_run import Preview
 from delvec.spark.merge_clauses import (
     DELETE,
     INSERT,
@@ -17,7 +17,7 @@ from delvec.spark.merge_clauses import (
     UPDATE,
     Clause,
 )
-from delvec.spark.preview import Preview
+from delvec.spark.set_clause import Assignments, verified
 from delvec.spark.target import OperationResult
 
 Run = Callable[[tuple[Clause, ...], bool], OperationResult]

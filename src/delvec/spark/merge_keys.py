@@ -22,10 +22,10 @@ from sqlglot import exp
 from delvec.errors import InvalidOperationError
 from delvec.predicate.binding import Names, name_parts
 from delvec.predicate.condition import is_readable
+from delvec.predicate.date_times import iso_day
 from delvec.predicate.literals import Reading, read_literal
-from delvec.predicate.moments import iso_day
+from delvec.predicate.parser import parse_expression
 from delvec.predicate.settings import SqlSettings
-from delvec.predicate.translation import parse_expression
 from delvec.schema import Field, Primitive, Schema, Struct
 from delvec.spark.types import quoted, spark_type
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from delvec.schema import Array, Map, Schema, Struct
-from delvec.spark.assignments import name_parts
 from delvec.spark.merge_clauses import DELETE, NOT_MATCHED_BY_SOURCE, Clause
+from delvec.spark.set_clause import name_parts
 from delvec.spark.types import spark_type
 
 Path = tuple[str, ...]

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 
-from delvec.spark.commit import Rows, made
+from delvec.spark.commit_and_rerun import Rows, made
 
 # More than any source has: `coalesce` then keeps its partitions as they are.
 _ALL_PARTITIONS = 1 << 20

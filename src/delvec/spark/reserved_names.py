@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from delvec.errors import InvalidOperationError
 from delvec.schema import Schema, Struct
-from delvec.spark.files import METADATA, ROW_INDEX
+from delvec.spark.file_paths import METADATA, ROW_INDEX
 
 RESERVED = (METADATA, ROW_INDEX)
 _NO_COLUMNS = Struct(())

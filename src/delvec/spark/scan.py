@@ -30,10 +30,11 @@ from pyspark.sql.types import BooleanType, DataType, LongType, StringType, Struc
 from delvec.chunked import Mask
 from delvec.deletes.applied import verify_applied
 from delvec.deletes.loader import load_vectors
+from delvec.field_names import schemas_by_id
 from delvec.plan import ReadSchema, ScanPlan
 from delvec.schema import Field, Primitive, Schema
-from delvec.spark import distributed
-from delvec.spark.files import (
+from delvec.spark import load_on_executors
+from delvec.spark.file_paths import (
     METADATA,
     ROW_INDEX,
     FileReader,
@@ -43,8 +44,7 @@ from delvec.spark.files import (
     shown_alike,
     sql_text,
 )
-from delvec.spark.footers import schemas_by_id
-from delvec.spark.partitions import in_folder_names
+from delvec.spark.partition_folders import in_folder_names
 from delvec.spark.scan_part import (
     PlaceNames,
     ScanPart,
@@ -56,8 +56,8 @@ from delvec.spark.scan_part import (
 )
 from delvec.spark.text_lengths import as_read
 from delvec.spark.types import column_metadata, logical, quoted, selected, spark_field, spark_type
-from delvec.spark.vectors import VectorFiles, chunk_estimate, chunks_of
-from delvec.spark.words import Words, gathered, is_live
+from delvec.spark.vector_filter import Words, gathered, is_live
+from delvec.spark.vector_join import VectorFiles, chunk_estimate, chunks_of
 from delvec.storage import Storage
 
 DRIVER_CHUNK_BYTES = 64 << 20
@@ -400,7 +400,7 @@ class _GroupScan:
         vectors = VectorFiles.of(files, self.plan.deletes, own)
         size = chunk_estimate(vectors)
         if size > DRIVER_CHUNK_BYTES:
-            chunks = distributed.load_chunks(self.spark, self.storage, vectors)
+            chunks = load_on_executors.load_chunks(self.spark, self.storage, vectors)
         else:
             loaded = load_vectors(self.storage, vectors.deletes)
             words = None if by_path else gathered([loaded[row] for row in range(len(files))], own)

@@ -16,8 +16,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
 
-from delvec.spark.vectors import CHUNK_BITS, FILE_SHIFT
-from delvec.spark.words import Words, is_live
+from delvec.spark.vector_filter import Words, is_live
+from delvec.spark.vector_join import CHUNK_BITS, FILE_SHIFT
 
 # Spark moves no condition below a filter that is not deterministic.
 _BARRIER = "spark_partition_id() >= 0"

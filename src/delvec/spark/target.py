@@ -21,16 +21,16 @@ from delvec.predicate import SqlSettings
 from delvec.predicate.tree import is_decided
 from delvec.row_delta import Isolation, MetadataChange, Read, Verb, WriteRules
 from delvec.schema import Schema
-from delvec.spark.checks import VIOLATION
 from delvec.spark.conditions import expression, verify_condition
-from delvec.spark.conforming import evolved
-from delvec.spark.lineage import lineage_columns, parts_with_lineage
+from delvec.spark.new_rows import evolved
 from delvec.spark.notebook import html_pairs
 from delvec.spark.reserved_names import verify_new_names
+from delvec.spark.row_checks import VIOLATION
+from delvec.spark.row_lineage import lineage_columns, parts_with_lineage
 from delvec.spark.scan import scan, scan_parts
 from delvec.spark.scan_part import ScanPart, few_parts, united
 from delvec.spark.session import kept_frame, sql_settings
-from delvec.spark.subqueries import warn_of_captured_columns
+from delvec.spark.subquery_warning import warn_of_captured_columns
 from delvec.spark.types import quoted, type_text
 from delvec.storage import Storage
 

@@ -12,20 +12,20 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentat
 from delvec.plan import ScanPlan
 from delvec.row_delta import RowDelta, Verb
 from delvec.schema import Schema
-from delvec.spark import changes
-from delvec.spark.adaptive import has_query, not_adaptive
-from delvec.spark.assignments import Assignments, new_column, resolve
-from delvec.spark.checks import checked
-from delvec.spark.commit import Looking, commit
-from delvec.spark.find import FoundRows
-from delvec.spark.lineage import moved
-from delvec.spark.own_values import with_generated
-from delvec.spark.removal import find, has_few_rows, remove_rows
+from delvec.spark import change_files
+from delvec.spark.commit_and_rerun import Looking, commit
+from delvec.spark.computed_columns import with_generated
+from delvec.spark.find_rows import FoundRows
+from delvec.spark.remove_rows import find, has_few_rows, remove_rows
+from delvec.spark.row_checks import checked
+from delvec.spark.row_lineage import moved
 from delvec.spark.scan import own_prefix, place_columns
+from delvec.spark.set_clause import Assignments, new_column, resolve
+from delvec.spark.small_statements import has_query, not_adaptive
 from delvec.spark.target import OperationResult, Target, row_size, shown
 from delvec.spark.text_lengths import with_padding
 from delvec.spark.types import quoted
-from delvec.spark.write import NOTHING_WRITTEN, write_rows
+from delvec.spark.write_rows import NOTHING_WRITTEN, write_rows
 
 OPERATION = "UPDATE"
 
@@ -96,8 +96,8 @@ def _committed(
     told = NOTHING_WRITTEN
     if target.rules.change_files:
         before, now = both.select(f"{_old(target)}.*"), after.drop(*target.lineage)
-        images = [(changes.BEFORE, before), (changes.AFTER, now)]
-        told = changes.write_changes(target, images, size=2 * size)
+        images = [(change_files.BEFORE, before), (change_files.AFTER, now)]
+        told = change_files.write_changes(target, images, size=2 * size)
     delta = RowDelta(
         base=plan.base,
         operation=OPERATION,

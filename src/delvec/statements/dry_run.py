@@ -5,14 +5,14 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from delvec.spark.preview import Preview
-from delvec.statements import changing, inserting
-from delvec.statements.frames import Frames
+from delvec.spark.dry_run import Preview
+from delvec.statements import run_dml, run_insert
 from delvec.statements.lexer import tokenize
 from delvec.statements.parameters import Arguments, Parameters
 from delvec.statements.parser import parse
-from delvec.statements.tables import Tables
-from delvec.statements.tree import Delete, Insert, Merge, Statement, Update
+from delvec.statements.run_query import Frames
+from delvec.statements.statement import Delete, Insert, Merge, Statement, Update
+from delvec.statements.table_names import Tables
 
 
 def preview_statement(spark: SparkSession, text: str, args: Arguments | None = None) -> Preview | None:
@@ -39,13 +39,13 @@ def preview(frames: Frames, statement: Statement) -> Preview | None:
     """None where the statement removes and changes no rows of a table of delvec."""
     match statement:
         case Delete():
-            result = changing.delete(frames, statement, dry_run=True)
+            result = run_dml.delete(frames, statement, dry_run=True)
         case Update():
-            result = changing.update(frames, statement, dry_run=True)
+            result = run_dml.update(frames, statement, dry_run=True)
         case Merge():
-            result = changing.merge(frames, statement, dry_run=True)
+            result = run_dml.merge(frames, statement, dry_run=True)
         case Insert() if statement.overwrite or statement.where is not None:
-            result = inserting.insert(frames, statement, dry_run=True)
+            result = run_insert.insert(frames, statement, dry_run=True)
         case _:
             return None
     assert isinstance(result, Preview)

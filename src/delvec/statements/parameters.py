@@ -21,8 +21,8 @@ from pyspark.sql import Column
 
 from delvec.errors import InvalidOperationError
 from delvec.statements.cursor import Span
-from delvec.statements.edits import Edit, edited
 from delvec.statements.lexer import Kind, Token, syntax_error
+from delvec.statements.text_edits import Edit, edited
 
 Arguments = Mapping[str, Any] | Sequence[Any]
 _NOT_PLAIN = frozenset("'\"\\$")

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
-from delvec.statements import changes, definitions, insert_heads, inspection, missing, views
+from delvec.statements import parse_ddl, parse_dml, parse_insert, parse_show, unsupported, views
 from delvec.statements.cursor import Cursor, Name, Span, verify_brackets
 from delvec.statements.lexer import Kind, Token, syntax_error, tokenize
-from delvec.statements.tree import (
+from delvec.statements.statement import (
     Delete,
     Explain,
     Insert,
@@ -46,7 +46,7 @@ def parse(text: str, is_ours: IsOurs) -> Statement:
     if statement is not None:
         cursor.expect_end()
         return statement
-    missing.verify_known(cursor, is_ours)
+    unsupported.verify_known(cursor, is_ours)
     first = tokens[0]
     rewritten = (
         first.word in (*_QUERIES, *_CHANGES)
@@ -113,9 +113,9 @@ _Reader = Callable[[Cursor, IsOurs], Statement | None]
 _DESCRIBING: Mapping[tuple[str, ...], _Reader] = {
     (verb, *words): read
     for words, read in (
-        (("HISTORY",), inspection.describe_history),
-        (("DETAIL",), inspection.describe_detail),
-        ((), inspection.describe),
+        (("HISTORY",), parse_show.describe_history),
+        (("DETAIL",), parse_show.describe_detail),
+        ((), parse_show.describe),
     )
     for verb in ("DESCRIBE", "DESC")
 }
@@ -123,23 +123,23 @@ _DESCRIBING: Mapping[tuple[str, ...], _Reader] = {
 # The first whose words fit reads the statement.
 _READERS: Mapping[tuple[str, ...], _Reader] = MappingProxyType(
     {
-        ("DELETE", "FROM"): changes.delete,
-        ("UPDATE",): changes.update,
-        ("MERGE",): changes.merge,
-        ("INSERT",): changes.insert,
-        ("WITH",): insert_heads.after_with,
-        ("FROM",): insert_heads.after_from,
-        ("CREATE", "OR", "REPLACE", "TABLE"): definitions.replace,
-        ("REPLACE", "TABLE"): definitions.replace,
-        ("CREATE", "TABLE"): definitions.create,
-        ("CREATE", "EXTERNAL", "TABLE"): definitions.create,
-        **dict.fromkeys(definitions.TEMPORARY, definitions.create_temporary),
-        ("ALTER", "TABLE"): definitions.alter,
+        ("DELETE", "FROM"): parse_dml.delete,
+        ("UPDATE",): parse_dml.update,
+        ("MERGE",): parse_dml.merge,
+        ("INSERT",): parse_dml.insert,
+        ("WITH",): parse_insert.after_with,
+        ("FROM",): parse_insert.after_from,
+        ("CREATE", "OR", "REPLACE", "TABLE"): parse_ddl.replace,
+        ("REPLACE", "TABLE"): parse_ddl.replace,
+        ("CREATE", "TABLE"): parse_ddl.create,
+        ("CREATE", "EXTERNAL", "TABLE"): parse_ddl.create,
+        **dict.fromkeys(parse_ddl.TEMPORARY, parse_ddl.create_temporary),
+        ("ALTER", "TABLE"): parse_ddl.alter,
         **_DESCRIBING,
-        ("SHOW", "COLUMNS"): inspection.show_columns,
-        ("SHOW", "TBLPROPERTIES"): inspection.show_properties,
-        ("TRUNCATE", "TABLE"): inspection.truncate,
-        ("DROP", "TABLE"): inspection.drop,
+        ("SHOW", "COLUMNS"): parse_show.show_columns,
+        ("SHOW", "TBLPROPERTIES"): parse_show.show_properties,
+        ("TRUNCATE", "TABLE"): parse_show.truncate,
+        ("DROP", "TABLE"): parse_show.drop,
         **dict.fromkeys(views.STARTS, views.create),
     }
 )

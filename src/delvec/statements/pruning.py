@@ -20,11 +20,11 @@ from delvec.predicate.settings import SqlSettings
 from delvec.predicate.tree import is_decided
 from delvec.schema import Schema
 from delvec.statements.cursor import Span
-from delvec.statements.edits import Edit, edited
 from delvec.statements.parameters import Parameters
 from delvec.statements.qualifiers import Qualifier
-from delvec.statements.relations import Relation
 from delvec.statements.scopes import Named, Scopes, sources
+from delvec.statements.table_references import Relation
+from delvec.statements.text_edits import Edit, edited
 
 # What a SELECT may have: the rest stands between the tables and WHERE, or is not known.
 _SELECT = frozenset(

@@ -15,9 +15,9 @@ from sqlglot import exp
 
 from delvec.schema import Schema
 from delvec.statements.cursor import Name
-from delvec.statements.definitions import PROVIDERS, is_path
-from delvec.statements.edits import Edit
+from delvec.statements.parse_ddl import PROVIDERS, is_path
 from delvec.statements.scopes import Named, Scopes, enclosing_selects, sources
+from delvec.statements.text_edits import Edit
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError
 
 from delvec.predicate.binding import name_parts
-from delvec.predicate.translation import ConditionParser
+from delvec.predicate.parser import ConditionParser
 from delvec.statements.cursor import Span
 from delvec.statements.lexer import Kind, Token
-from delvec.statements.relations import Relation
+from delvec.statements.table_references import Relation
 
 _PLACE = "delvec_place"
 _EXPLAIN = ("EXPLAIN", "LOGICAL", "FORMATTED", "EXTENDED", "CODEGEN", "COST")

@@ -8,9 +8,9 @@ from pyspark.sql import DataFrame
 
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.statements.cursor import Cursor, Name, Span
-from delvec.statements.frames import Frames
 from delvec.statements.lexer import Kind, Token
-from delvec.statements.tree import CreateView, ViewKind
+from delvec.statements.run_query import Frames
+from delvec.statements.statement import CreateView, ViewKind
 from delvec.table import registered_table
 
 IsOurs = Callable[[Name], bool]

@@ -1,0 +1,1 @@
+"""The connector: ``spark.read.format("delvec")``, a data source in Python."""

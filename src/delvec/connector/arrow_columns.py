@@ -1,0 +1,144 @@
+"""Columns of a data file, as the table has them: by logical name, in the table's types, which may be wider.
+
+A column is found by its Parquet field id or by its physical name, inside structs too. One that the file does
+not hold is null, or its initial default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from delvec.errors import FormatError, UnsupportedFeatureError
+from delvec.field_names import parquet_field_id
+from delvec.schema import Array, DataType, Field, Map, Primitive, Struct, arrow_type
+
+_VARIANT = Primitive("variant")
+# How Spark's Arrow reader knows a variant from a struct.
+_VARIANT_TYPE = pa.struct(
+    [
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"}),
+    ]
+)
+_SHREDDED = "typed_value"
+_INTEGER_DIGITS = 20
+
+
+def output_field(field: Field) -> pa.Field:
+    """The field as Spark takes it from Arrow: names, types and nullability are compared."""
+    return pa.field(field.name, output_type(field.type), nullable=field.nullable)
+
+
+def output_type(data_type: DataType) -> pa.DataType:
+    match data_type:
+        case Array(element, contains_null):
+            return pa.list_(pa.field("element", output_type(element), nullable=contains_null))
+        case Map(key, value, value_contains_null):
+            item = pa.field("value", output_type(value), nullable=value_contains_null)
+            return pa.map_(output_type(key), item)
+        case Struct(fields):
+            return pa.struct([output_field(field) for field in fields])
+    return _VARIANT_TYPE if data_type == _VARIANT else arrow_type(data_type)
+
+
+def find(fields: Iterable[pa.Field], field: Field, *, by_id: bool) -> int | None:
+    """Where a file's fields hold the table's ``field``."""
+    for index, candidate in enumerate(fields):
+        if by_id:
+            recorded = parquet_field_id(candidate)
+            if recorded is not None and recorded == field.field_id:
+                return index
+        elif candidate.name == field.physical_name:
+            return index
+    return None
+
+
+def absent(field: Field, count: int) -> pa.Array:
+    """The column for ``count`` rows of a file that was written before the table had it."""
+    kind = output_type(field.type)
+    if field.initial_default is None:
+        return pa.nulls(count, kind)
+    return pa.repeat(pa.scalar(field.initial_default, kind), count)
+
+
+def conform(held: pa.Array, data_type: DataType, *, by_id: bool) -> pa.Array:
+    """The file's array under logical names and in the table's type."""
+    match data_type:
+        case Struct(fields):
+            children = [_child(held, field, by_id=by_id) for field in fields]
+            kinds = [output_field(field) for field in fields]
+            return pa.StructArray.from_arrays(children, fields=kinds, mask=held.is_null())
+        case Array(element):
+            held = held.cast(pa.list_(held.type.value_field))  # the file may say "large"
+            values = conform(held.values, element, by_id=by_id)
+            return _nested(held, output_type(data_type), values)
+        case Map(key, value):
+            kind = output_type(data_type)
+            keys = conform(held.keys, key, by_id=by_id)
+            items = conform(held.items, value, by_id=by_id)
+            entries = pa.StructArray.from_arrays([keys, items], fields=[kind.key_field, kind.item_field])
+            return _nested(held, kind, entries)
+    return _variant(held) if data_type == _VARIANT else widen(held, arrow_type(data_type))
+
+
+def widen(held: pa.Array, target: pa.DataType) -> pa.Array:
+    """The values in the table's primitive type; a value that does not fit is an ArrowInvalid."""
+    if pa.types.is_timestamp(target) and pa.types.is_timestamp(held.type) and held.type.tz is None:
+        return held.cast(pa.timestamp("us")).cast(target)  # what has no zone in the file is in UTC
+    if pa.types.is_decimal(target) and pa.types.is_integer(held.type):
+        return held.cast(pa.decimal128(_INTEGER_DIGITS, 0)).cast(target)
+    return held.cast(target)
+
+
+def has_not_null(data_type: DataType, *, nullable: bool) -> bool:
+    """Whether the table says NOT NULL of the column or of anything in it."""
+    match data_type:
+        case Struct(fields):
+            inside = any(has_not_null(field.type, nullable=field.nullable) for field in fields)
+        case Array(element, contains_null):
+            inside = has_not_null(element, nullable=contains_null)
+        case Map(key, value, contains_null):
+            inside = has_not_null(key, nullable=True) or has_not_null(value, nullable=contains_null)
+        case _:
+            inside = False
+    return inside or not nullable
+
+
+def verify_not_null(values: pa.Array, data_type: DataType, name: str, *, nullable: bool) -> None:
+    """Refuses a null where the table says there is none: Spark would read it as some value."""
+    if values.null_count and not nullable:
+        raise FormatError(f"column {name} contains a null, but the column is NOT NULL")
+    match data_type:
+        case Struct(fields):
+            inside = values.drop_null() if values.null_count else values
+            for index, field in enumerate(fields):
+                path = f"{name}.{field.name}"
+                verify_not_null(inside.field(index), field.type, path, nullable=field.nullable)
+        case Array(element, contains_null):
+            verify_not_null(values.flatten(), element, f"{name}.element", nullable=contains_null)
+        case Map(key, value, contains_null):
+            first, last = values.offsets[0].as_py(), values.offsets[-1].as_py()
+            verify_not_null(values.keys[first:last], key, f"{name}.key", nullable=True)
+            verify_not_null(values.items[first:last], value, f"{name}.value", nullable=contains_null)
+
+
+def _nested(held: pa.Array, kind: pa.DataType, child: pa.Array) -> pa.Array:
+    """The list or map with another child: nulls and offsets are the file's own."""
+    return pa.Array.from_buffers(kind, len(held), held.buffers()[:2], offset=held.offset, children=[child])
+
+
+def _child(held: pa.StructArray, field: Field, *, by_id: bool) -> pa.Array:
+    index = find(held.type, field, by_id=by_id)
+    if index is None:
+        return absent(field, len(held))
+    return conform(held.field(index), field.type, by_id=by_id)
+
+
+def _variant(held: pa.StructArray) -> pa.Array:
+    if held.type.get_field_index(_SHREDDED) >= 0:
+        message = "a variant is shredded, expected only metadata and value"
+        raise UnsupportedFeatureError(message, feature="variantShredding")
+    parts = [held.field(field.name).cast(pa.binary()) for field in _VARIANT_TYPE]
+    return pa.StructArray.from_arrays(parts, fields=list(_VARIANT_TYPE), mask=held.is_null())

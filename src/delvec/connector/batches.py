@@ -1,0 +1,190 @@
+"""The live rows of data files, as Arrow batches that Spark takes as they are.
+
+A row's position is that of the first row of its row group in the file plus its index there, so a vector is
+applied right whichever row groups are read. Positions are never a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from delvec import predicate
+from delvec.bitmap import Bitmap
+from delvec.connector import arrow_columns, pushdown, row_groups
+from delvec.connector.pushdown import FilterTest
+from delvec.connector.tasks import VECTORS_SCHEMA, FilePart
+from delvec.deletes.loader import load_vectors
+from delvec.errors import CorruptVectorError, FormatError, UnsupportedFeatureError
+from delvec.plan import ReadSchema
+from delvec.predicate import Condition, SqlSettings
+from delvec.schema import Field
+from delvec.storage import Storage
+
+_BATCH_ROWS = 64 * 1024
+_EXACT_NAMES = SqlSettings(case_sensitive=True)
+
+
+@dataclass(frozen=True)
+class BatchScan:
+    """What the tasks of a scan share: where files are, how they hold the columns, which rows are asked for.
+
+    All of ``shapes`` have the same columns, which are the columns of the batches, in their order.
+    """
+
+    storage: Storage
+    shapes: tuple[ReadSchema, ...]
+    tests: tuple[FilterTest, ...] = ()
+
+    @cached_property
+    def output(self) -> pa.Schema:
+        return pa.schema([arrow_columns.output_field(column) for column in self.shapes[0].schema])
+
+    @cached_property
+    def condition(self) -> Condition | None:
+        """What decides on row groups."""
+        text = pushdown.condition_text(self.tests)
+        return None if text is None else predicate.parse(text, self.shapes[0].schema, _EXACT_NAMES)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BatchScan, (self.storage, self.shapes, self.tests)
+
+
+def read_parts(scan: BatchScan, parts: Sequence[FilePart]) -> Iterator[pa.RecordBatch]:
+    """The live rows of the parts that pass the tests; the vectors of all parts are loaded together."""
+    numbers = [number for number, part in enumerate(parts) if part.vector is not None]
+    deletes = pa.Table.from_pylist([parts[number].vector for number in numbers], VECTORS_SCHEMA)
+    loaded = load_vectors(scan.storage, deletes)
+    vectors = {number: loaded[row] for row, number in enumerate(numbers)}
+    for number, part in enumerate(parts):
+        yield from read_part(scan, part, vectors.get(number))
+
+
+def read_part(scan: BatchScan, part: FilePart, vector: Bitmap | None) -> Iterator[pa.RecordBatch]:
+    """The live rows of one file or of one piece of it."""
+    with _errors_at(part.location), scan.storage.open_input(part.location) as source:
+        file = pq.ParquetFile(source, pre_buffer=True, coerce_int96_timestamp_unit="us")
+        if vector is not None:
+            _verify_inside(vector, file, part)
+        shape = scan.shapes[part.read_schema]
+        reader = _PartReader(scan, part, shape, file, vector)
+        for group, first in reader.row_groups():
+            yield from reader.batches(group, first)
+
+
+@dataclass(frozen=True, slots=True)
+class _PartReader:
+    scan: BatchScan
+    part: FilePart
+    shape: ReadSchema
+    file: pq.ParquetFile
+    vector: Bitmap | None
+
+    def row_groups(self) -> Iterator[tuple[int, int]]:
+        """The row groups to read, each with the position of its first row."""
+        metadata, part = self.file.metadata, self.part
+        count = metadata.num_row_groups
+        condition = self.scan.condition
+        chosen = set(range(count))
+        if condition is not None:
+            chosen = set(row_groups.matching(self.file, condition, self.shape, part.constants))
+        first = 0
+        for group in range(count):
+            if group in chosen and group * part.pieces // count == part.piece:
+                yield group, first
+            first += metadata.row_group(group).num_rows
+
+    def batches(self, group: int, first: int) -> Iterator[pa.RecordBatch]:
+        names = self._names()
+        held: Iterator[pa.RecordBatch | int]
+        if names:
+            held = self.file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=names)
+        else:  # nothing is read: the rows are only counted
+            rows = self.file.metadata.row_group(group).num_rows
+            held = (min(_BATCH_ROWS, rows - start) for start in range(0, rows, _BATCH_ROWS))
+        for batch in held:
+            count = batch if isinstance(batch, int) else batch.num_rows
+            found = self._live(None if isinstance(batch, int) else batch, count, first)
+            if found.num_rows:
+                yield found
+            first += count
+
+    def _live(self, batch: pa.RecordBatch | None, count: int, first: int) -> pa.RecordBatch:
+        """The rows of the batch that are neither deleted nor filtered out."""
+        columns = {column.name: self._column(batch, column, count) for column in self.shape.schema}
+        keep: pa.BooleanArray | None = None
+        if self.vector is not None:
+            keep = pa.array(~self.vector.contains_many(np.arange(first, first + count)))
+        if self.scan.tests:
+            passed = pushdown.mask(self.scan.tests, columns)
+            keep = passed if keep is None else pc.and_(keep, passed)
+        found = pa.record_batch(list(columns.values()), schema=self.scan.output)
+        if keep is not None and keep.true_count < count:
+            found = found.filter(keep)
+        self._verify_not_null(found)
+        return found
+
+    def _column(self, batch: pa.RecordBatch | None, column: Field, count: int) -> pa.Array:
+        if column.name in self.shape.constants:
+            value = pa.scalar(self.part.constants[column.name], arrow_columns.output_type(column.type))
+            return pa.repeat(value, count)
+        index = None
+        if batch is not None:
+            index = arrow_columns.find(batch.schema, column, by_id=self.shape.by_id)
+        if batch is None or index is None:
+            return arrow_columns.absent(column, count)
+        try:
+            return arrow_columns.conform(batch.column(index), column.type, by_id=self.shape.by_id)
+        except (pa.ArrowException, NotImplementedError) as error:
+            kind = batch.schema.field(index).type
+            raise FormatError(
+                f"column {column.name} is {kind} in the file, expected {column.type} ({error})"
+            ) from error
+        except UnsupportedFeatureError as error:
+            message = f"column {column.name}: {error}: {self.part.location}"
+            raise UnsupportedFeatureError(message, feature=error.feature) from None
+
+    def _names(self) -> list[str]:
+        """The file's own names of the columns that it holds."""
+        held = self.file.schema_arrow
+        wanted = [column for column in self.shape.schema if column.name not in self.shape.constants]
+        found = (arrow_columns.find(held, column, by_id=self.shape.by_id) for column in wanted)
+        return [held.field(index).name for index in found if index is not None]
+
+    def _verify_not_null(self, batch: pa.RecordBatch) -> None:
+        for index, column in enumerate(self.shape.schema):
+            if arrow_columns.has_not_null(column.type, nullable=column.nullable):
+                values = batch.column(index)
+                arrow_columns.verify_not_null(values, column.type, column.name, nullable=column.nullable)
+
+
+def _verify_inside(vector: Bitmap, file: pq.ParquetFile, part: FilePart) -> None:
+    last, rows = vector.max(), file.metadata.num_rows
+    if last is not None and last >= rows:
+        assert part.vector is not None
+        where: Mapping[str, Any] = part.vector
+        raise CorruptVectorError(
+            f"vector deletes row {last}, expected one of the {rows} rows of {part.location}",
+            path=where["location"] or f"inline vector of {part.location}",
+            offset=where["offset"],
+        )
+
+
+@contextmanager
+def _errors_at(location: str) -> Iterator[None]:
+    """Errors of the Parquet reader as ours, naming the file."""
+    try:
+        yield
+    except FormatError as error:
+        raise error.at(location) from error.__cause__
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise FormatError(f"data file cannot be read as Parquet: {reason}", path=location) from error

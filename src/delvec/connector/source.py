@@ -1,0 +1,280 @@
+"""The connector: ``spark.read.format("delvec")``, a data source in Python.
+
+Spark runs it in three places, each a process of its own, and ships the objects between them:
+
+    load()       ``schema``: the table is looked up and the version is fixed, here and once
+    planning     ``reader``, ``pushFilters``, ``partitions``: files are chosen and cut into tasks
+    executors    ``read``: rows, as Arrow batches
+
+Spark imports this module when it looks for data sources, also for others than this one: what is heavy is
+imported where it is used.
+
+An error reaches the user as the text that such a process makes of it. For delvec's own errors that is their
+message alone (`_plain_errors`); others keep their traceback, which helps to find them.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+
+from delvec.errors import DelvecError, InvalidOperationError, UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from delvec.connector.batches import BatchScan
+    from delvec.connector.pushdown import FilterTest
+    from delvec.connector.tasks import FilePart
+    from delvec.formats import Snapshot
+    from delvec.schema import Schema, Struct
+    from delvec.storage import Storage
+
+_PUSHDOWN_WORKER = "data_source_pushdown_filters"
+_WORKER_SETTING = "PYTHON_WORKER_FACTORY_"  # what Spark tells its Python processes begins so
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Errors of delvec reach the user without a traceback of Spark's Python process in front.
+
+    Such a process makes a text of the error and ends, so what is set here outlives nothing.
+    """
+    try:
+        yield
+    except DelvecError:
+        if any(name.startswith(_WORKER_SETTING) for name in os.environ):
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+            sys.tracebacklimit = 0  # for a PySpark that does not know the former
+        raise
+
+
+class _Shipped:
+    """Objects that Spark sends to executors: where delvec is absent there, the error says so."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilder(), (type(self).__name__, pickle.dumps(self._state()))
+
+    def _state(self) -> dict[str, Any]:
+        return self.__dict__
+
+
+def _rebuilder() -> Callable[[str, bytes], Any]:
+    def rebuild(name: str, state: bytes) -> Any:  # an inner function goes by value: it needs no delvec
+        import importlib  # noqa: PLC0415
+        import pickle  # noqa: PLC0415
+        import sys  # noqa: PLC0415
+
+        try:
+            module = importlib.import_module("delvec.connector.source")
+            loaded = pickle.loads(state)
+        except ImportError as error:
+            raise ImportError(
+                f"delvec must be installed on the executors, with its dependencies: {error} "
+                f"(Python at {sys.executable})"
+            ) from error
+        made = object.__new__(getattr(module, name))
+        made.__dict__.update(loaded)
+        return made
+
+    return rebuild
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table at one version, as it was when it was loaded."""
+
+    location: str
+    options: Mapping[str, str]
+    version: int
+    schema: Schema
+    columns: tuple[str, ...]
+    time_zone: str
+
+    @property
+    def chosen(self) -> Struct:
+        """The columns asked for, in the order asked for."""
+        from delvec.schema import Struct  # noqa: PLC0415
+
+        by_name = {field.name: field for field in self.schema}
+        return Struct(tuple(by_name[name] for name in self.columns))
+
+    def open(self) -> tuple[Storage, Snapshot]:
+        """The snapshot again; refused where there is another table now."""
+        from delvec.detect import open_table  # noqa: PLC0415
+
+        table = open_table(self.location, self.options)
+        snapshot = table.snapshot(self.version)
+        if snapshot.schema != self.schema:
+            raise InvalidOperationError(
+                f"the columns of version {self.version} have changed, because another table replaced the one "
+                f"that was loaded: call load() again: {self.location}"
+            )
+        return table.storage, snapshot
+
+
+class DelvecSource(_Shipped, DataSource):
+    """The data source; its options are those of ``spark.options``."""
+
+    _relation: Relation | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        return "delvec"
+
+    @_plain_errors()
+    def schema(self) -> StructType:
+        from delvec.spark.types import logical  # noqa: PLC0415
+
+        self._relation = load(self.options)
+        return logical(self._relation.chosen)
+
+    @_plain_errors()
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - it is what ``schema`` gave
+        if self._relation is None:
+            raise InvalidOperationError(
+                "the schema cannot be set, the table has one: select columns with the option `columns`"
+            )
+        return PushdownReader(self._relation) if _filters_are_pushed() else Reader(self._relation)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's name
+        return _NoStream()
+
+    @_plain_errors()
+    def writer(self, schema: StructType, overwrite: bool) -> Any:  # noqa: ARG002, FBT001 - Spark's signature
+        raise UnsupportedFeatureError(
+            'df.write.format("delvec") cannot write, expected Table.append(df), Table.overwrite(df) or '
+            "Table.create(spark, path, df)",
+            feature="write",
+        )
+
+    @_plain_errors()
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: ARG002, FBT001, N802
+        raise UnsupportedFeatureError(
+            "delvec has no streaming write, expected Table.append(df) in foreachBatch", feature="writeStream"
+        )
+
+
+class _NoStream(DataSourceStreamReader):
+    """Refuses a streaming read when it starts: ``load`` is not told that it is one.
+
+    Where ``streamReader`` itself fails, Spark hides the error behind one of its own.
+    """
+
+    @_plain_errors()
+    def latestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        raise UnsupportedFeatureError(
+            'delvec has no streaming read, expected spark.read.format("delvec") or Table.to_df()',
+            feature="readStream",
+        )
+
+    initialOffset = latestOffset  # noqa: N815 - whichever Spark asks for first
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:  # noqa: ARG002 - never asked for
+        return iter(())
+
+
+@dataclass
+class Task(InputPartition):
+    """What one task reads."""
+
+    parts: tuple[FilePart, ...]
+
+
+class Reader(_Shipped, DataSourceReader):
+    """Plans and reads one relation. Only what all tasks share is shipped, never the plan."""
+
+    def __init__(self, relation: Relation) -> None:
+        self._relation = relation
+        self._tests: list[FilterTest] = []
+
+    @cached_property
+    @_plain_errors()
+    def _planned(self) -> tuple[BatchScan, list[InputPartition]]:
+        from delvec.connector import pushdown, tasks  # noqa: PLC0415
+        from delvec.connector.batches import BatchScan  # noqa: PLC0415
+        from delvec.predicate import SqlSettings  # noqa: PLC0415
+
+        relation = self._relation
+        storage, snapshot = relation.open()
+        where = pushdown.condition_text(self._tests)
+        settings = SqlSettings(case_sensitive=True, time_zone=relation.time_zone)
+        plan = snapshot.plan(where, settings=settings)
+        parts = tasks.packed(tasks.file_parts(plan, relation.columns))
+        scan = BatchScan(storage, tasks.shapes(plan, relation.columns), tuple(self._tests))
+        return scan, [Task(together) for together in parts]
+
+    @cached_property
+    def scan(self) -> BatchScan:
+        return self._planned[0]
+
+    def _state(self) -> dict[str, Any]:
+        return {"scan": self.scan}
+
+    def partitions(self) -> list[InputPartition]:
+        return self._planned[1]
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        from delvec.connector.batches import read_parts  # noqa: PLC0415
+
+        if isinstance(partition, Task):  # Spark asks for None where there are no partitions
+            with _plain_errors():
+                yield from read_parts(self.scan, partition.parts)
+
+
+class PushdownReader(Reader):
+    """A reader that takes filters; where push-down is switched off, Spark refuses any that could."""
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
+        """Keeps the filters that are answered here as Spark would answer them; returns the others."""
+        from delvec.connector.pushdown import read_filter  # noqa: PLC0415
+
+        left = []
+        for pushed in filters:
+            test = read_filter(pushed, self._relation.chosen)
+            if test is None:
+                left.append(pushed)
+            else:
+                self._tests.append(test)
+        return left
+
+
+def load(options: Mapping[str, str]) -> Relation:
+    """The relation that the options of ``spark.read`` ask for."""
+    from delvec.connector import tasks  # noqa: PLC0415
+    from delvec.connector.options import read_options  # noqa: PLC0415
+    from delvec.detect import open_table  # noqa: PLC0415
+
+    given = read_options(options)
+    snapshot = open_table(given.path, given.storage).snapshot(given.version, given.timestamp)
+    return Relation(
+        snapshot.location,
+        given.storage,
+        snapshot.version,
+        tasks.bare(snapshot.schema),
+        given.choose(snapshot.schema),
+        given.time_zone,
+    )
+
+
+def _filters_are_pushed() -> bool:
+    """Whether Spark asks for a reader in order to push filters to it.
+
+    No reader is told, nor has it a session to ask; but Spark plans with filters in a worker of its own.
+    """
+    frame = sys._getframe()
+    while frame is not None:
+        if PurePath(frame.f_code.co_filename).stem == _PUSHDOWN_WORKER:
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False

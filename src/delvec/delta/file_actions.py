@@ -1,0 +1,282 @@
+"""From a ``RowDelta`` to file actions: what does not depend on the version it will become."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from delvec import blob, location
+from delvec.chunked import rows_of
+from delvec.delta import vector_writer
+from delvec.delta.action_writer import Body, add_body, remove_body
+from delvec.delta.clustering import clustering_columns
+from delvec.delta.metadata_change import TableState
+from delvec.delta.metrics import Change, metrics_of
+from delvec.delta.partition_values import partition_maps
+from delvec.delta.properties import MAPPING_MODE
+from delvec.delta.schema import MAPPING_NONE, parse_schema
+from delvec.delta.stats.columns import table_stats_rules
+from delvec.delta.stats.writer import stats_texts, widened, written_stats
+from delvec.errors import CorruptVectorError, InvalidOperationError
+from delvec.footers import footer_rows
+from delvec.row_delta import RowDelta, with_measures
+from delvec.schema import Schema
+from delvec.storage import Storage
+
+if TYPE_CHECKING:
+    from delvec.delta.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class FileChanges:
+    """File actions as bodies. ``added`` are new files, ``readded`` those whose vector changed.
+
+    ``stored``: the vector files that were written for them.
+    """
+
+    added: list[Body]
+    record_counts: list[int]
+    readded: list[Body]
+    removed: list[Body]
+    change_files: list[Body]
+    metrics: Mapping[str, int]
+    stored: Sequence[str]
+
+
+def measured(storage: Storage, snapshot: Snapshot, delta: RowDelta, state: TableState) -> RowDelta:
+    """The delta with the statistics of its new files, read where it does not have them yet."""
+    if not len(delta.added) or not delta.added.column("stats").null_count:
+        return delta
+    rules = table_stats_rules(
+        _schema(snapshot, state),
+        state.metadata.partition_columns,
+        state.metadata.configuration,
+        clustering_columns(snapshot.domains),
+    )
+    found = written_stats(storage, delta.added.column("location").to_pylist(), rules)
+    return replace(delta, added=with_measures(delta.added, found))
+
+
+def file_changes(
+    storage: Storage, snapshot: Snapshot, delta: RowDelta, state: TableState, *, now_ms: int
+) -> FileChanges:
+    """The actions of a delta that is `measured`; new vectors are written by this, and nothing else is."""
+    schema = _schema(snapshot, state)
+    removed_rows = _live(snapshot, delta.removed)
+    added, counts = _added(storage, snapshot, delta, schema)
+    change_files = _change_files(storage, snapshot, delta, schema)
+    touched = _touched(storage, snapshot, delta)
+    descriptors, stored = _descriptors(storage, snapshot, touched)
+    removed = [remove_body(row, now_ms=now_ms, data_change=delta.data_change) for row in removed_rows]
+    removed += [remove_body(file.row, now_ms=now_ms, data_change=delta.data_change) for file in touched]
+    kept = [file for file in touched if not file.emptied]
+    readded = _readded(delta, kept, descriptors)
+    change = Change(
+        added=len(added),
+        added_bytes=sum(body["size"] for body in added),
+        added_rows=sum(counts),
+        removed=len(removed_rows) + len(touched) - len(kept),
+        removed_bytes=sum(row["size"] for row in removed_rows)
+        + sum(file.row["size"] for file in touched if file.emptied),
+        vectors_added=len(kept),
+        vectors_updated=sum(file.row["dv_storage"] is not None for file in kept),
+        vectors_removed=sum(row["dv_storage"] is not None for row in removed_rows)
+        + sum(file.row["dv_storage"] is not None for file in touched),
+        change_files=len(change_files),
+    )
+    metrics = metrics_of(delta.operation, change)
+    return FileChanges(added, counts, readded, removed, change_files, metrics, stored)
+
+
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """A file whose deleted rows change: its live add, its new vector, its physical number of rows."""
+
+    row: Mapping[str, Any]
+    vector: Mapping[str, Any]
+    record_count: int
+
+    @property
+    def emptied(self) -> bool:
+        return bool(self.vector["cardinality"] == self.record_count)
+
+
+def _schema(snapshot: Snapshot, state: TableState) -> Schema:
+    if state.metadata is snapshot.metadata:
+        return snapshot.schema
+    mode = state.metadata.configuration.get(MAPPING_MODE, MAPPING_NONE).lower()
+    return parse_schema(state.metadata.schema_string, mapping=mode)
+
+
+def _live(snapshot: Snapshot, file_ids: pa.Array | pa.ChunkedArray) -> list[dict[str, Any]]:
+    """The live adds of the file ids, ascending, as dictionaries."""
+    rows = np.sort(np.asarray(file_ids, dtype=np.int64))
+    if len(rows) and not (rows[0] >= 0 and rows[-1] < len(snapshot.adds)):
+        raise InvalidOperationError(
+            f"file ids go from {rows[0]} to {rows[-1]}, expected 0 to {len(snapshot.adds) - 1}"
+        )
+    chosen = rows_of(snapshot.adds, rows)
+    if "stats_parsed" in chosen.column_names:
+        texts = stats_texts(chosen)
+        chosen = chosen.drop_columns(["stats_parsed"])
+        chosen = chosen.set_column(chosen.column_names.index("stats"), "stats", texts)
+    found: list[dict[str, Any]] = chosen.to_pylist(maps_as_pydicts="lossy")
+    return found
+
+
+def _added(
+    storage: Storage, snapshot: Snapshot, delta: RowDelta, schema: Schema
+) -> tuple[list[Body], list[int]]:
+    files = delta.added.to_pylist()
+    if not files:
+        return [], []
+    paths = [_relative(storage, file["location"]) for file in files]
+    _verify_once(paths)
+    partitions = _partitions(snapshot, files, schema)
+    bodies = [
+        {
+            "path": path,
+            "partitionValues": partition,
+            "size": file["size"],
+            "modificationTime": file["modified_ms"],
+            "dataChange": delta.data_change,
+            "stats": file["stats"],
+        }
+        for path, partition, file in zip(paths, partitions, files, strict=True)
+    ]
+    return bodies, [file["record_count"] for file in files]
+
+
+def _change_files(storage: Storage, snapshot: Snapshot, delta: RowDelta, schema: Schema) -> list[Body]:
+    files = delta.change_files.to_pylist()
+    partitions = _partitions(snapshot, files, schema)
+    return [
+        {
+            "path": _relative(storage, file["location"]),
+            "partitionValues": partition,
+            "size": file["size"],
+            "dataChange": False,
+        }
+        for file, partition in zip(files, partitions, strict=True)
+    ]
+
+
+def _partitions(
+    snapshot: Snapshot, files: Sequence[Mapping[str, Any]], schema: Schema
+) -> list[dict[str, str | None]]:
+    fields = {field.name: field for field in schema}
+    columns = [fields[name] for name in snapshot.partition_columns]
+    return partition_maps([file["partition"] for file in files], columns)
+
+
+def _relative(storage: Storage, found: str) -> str:
+    """The path as the log records it: below the table, URI-encoded."""
+    inside = found.removeprefix(storage.root.rstrip("/") + "/")
+    if inside == found:
+        raise InvalidOperationError(f"new file {found} is not in the table, expected it below {storage.root}")
+    return location.encode(inside)
+
+
+def _verify_once(paths: Sequence[str]) -> None:
+    if len(set(paths)) != len(paths):
+        twice = next(path for path in paths if paths.count(path) > 1)
+        raise InvalidOperationError(f"new file {twice} is added twice, expected once")
+
+
+def _touched(storage: Storage, snapshot: Snapshot, delta: RowDelta) -> list[_Touched]:
+    if not len(delta.vectors):
+        return []
+    vectors = delta.vectors.sort_by("file_id")
+    ids = np.asarray(vectors.column("file_id"), dtype=np.int64)
+    rows = _live(snapshot, vectors.column("file_id"))
+    _verify_files_once(ids, delta)
+    counts = snapshot.facts().at(ids).record_count.to_pylist()
+    locations = location.resolve_many(snapshot.location, pa.array([row["path"] for row in rows]))
+    found = []
+    for row, vector, count, where in zip(
+        rows, vectors.to_pylist(), counts, locations.to_pylist(), strict=True
+    ):
+        file = _Touched(row, vector, footer_rows(storage, where) if count is None else count)
+        _verify_cardinality(file)
+        _verify_rows_exist(file)
+        found.append(file)
+    return found
+
+
+def _verify_files_once(ids: np.ndarray[tuple[int], np.dtype[np.int64]], delta: RowDelta) -> None:
+    removed = np.asarray(delta.removed, dtype=np.int64)
+    both = np.intersect1d(ids, removed)
+    if len(np.unique(ids)) != len(ids) or len(both):
+        raise InvalidOperationError(
+            "a file is named twice among removed files and vectors, expected each file once"
+        )
+
+
+def _verify_cardinality(file: _Touched) -> None:
+    new, old = file.vector["cardinality"], file.row["dv_cardinality"] or 0
+    if not 0 < new <= file.record_count:
+        raise CorruptVectorError(
+            f"new vector deletes {new} rows, expected 1 to {file.record_count}, the file's rows",
+            path=file.row["path"],
+        )
+    if new < old:
+        raise CorruptVectorError(
+            f"new vector deletes {new} rows, expected the {old} of the old vector among them",
+            path=file.row["path"],
+        )
+
+
+def _verify_rows_exist(file: _Touched) -> None:
+    """Only of a vector that is here: what an executor stored it has checked."""
+    rows = file.vector["rows"]
+    if rows is None:
+        return
+    try:
+        bitmap = blob.decode(rows, expected_cardinality=file.vector["cardinality"])
+    except CorruptVectorError as error:
+        raise error.at(file.row["path"]) from None
+    highest = bitmap.max()
+    if highest is not None and highest >= file.record_count:
+        raise CorruptVectorError(
+            f"new vector deletes row {highest}, expected rows below {file.record_count}",
+            path=file.row["path"],
+        )
+
+
+def _descriptors(
+    storage: Storage, snapshot: Snapshot, touched: Sequence[_Touched]
+) -> tuple[list[Body], list[str]]:
+    """A descriptor for each file that keeps rows, in order; blobs that are not stored yet are stored."""
+    kept = [file for file in touched if not file.emptied]
+    blobs = [file.vector["rows"] for file in kept if file.vector["rows"] is not None]
+    stored, paths = vector_writer.store(storage, blobs, snapshot.properties)
+    new = iter(stored)
+    found = []
+    for file in kept:
+        vector = file.vector
+        if vector["rows"] is not None:
+            body = next(new)
+        else:
+            body = vector_writer.descriptor_at(
+                storage.root, vector["location"], vector["offset"], vector["length"]
+            )
+        found.append(body | {"cardinality": vector["cardinality"]})
+    return found, paths
+
+
+def _readded(delta: RowDelta, kept: Sequence[_Touched], descriptors: Sequence[Body]) -> list[Body]:
+    if not kept:
+        return []
+    stats = widened(
+        pa.array([file.row["stats"] for file in kept], pa.string()),
+        pa.array([file.record_count for file in kept], pa.int64()),
+        deleted=pa.array([file.row["dv_cardinality"] for file in kept], pa.int64()),
+    )
+    return [
+        add_body(file.row) | {"dataChange": delta.data_change, "stats": text, "deletionVector": descriptor}
+        for file, text, descriptor in zip(kept, stats.to_pylist(), descriptors, strict=True)
+    ]

@@ -1,0 +1,168 @@
+"""Reading the log: from the files of a segment to the state of its version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import pyarrow as pa
+
+from delvec import location
+from delvec.delta import checkpoint_reader
+from delvec.delta.action_reader import NotJsonError, parse_actions, verify_commit, verify_compaction
+from delvec.delta.actions import Actions
+from delvec.delta.checkpoint_reader import DamagedCheckpointError
+from delvec.delta.log_files import SIDECARS, Checkpoint, Compaction, Segment
+from delvec.delta.replay import NO_FILES, NO_STATE, FileActions, SmallState, advance, newest, without
+from delvec.errors import FormatError, ObjectNotFoundError
+from delvec.storage import Entry, Storage, in_parallel
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """One version of the log, reconciled. ``recent`` is what came after ``checkpoint``.
+
+    ``passed_over`` are the damaged checkpoints that were to be read, and could be done without.
+    """
+
+    version: int
+    small: SmallState
+    adds: pa.Table
+    checkpoint: Checkpoint | None
+    recent: FileActions
+    passed_over: tuple[FormatError, ...] = ()
+
+
+def load(storage: Storage, segment: Segment) -> LogState:
+    """The state that the segment's files add up to."""
+    tail = _read_tail(storage, segment.tail)
+    small, adds = NO_STATE, [tail.files.adds]
+    if segment.checkpoint is not None:
+        head = _read_checkpoint(storage, segment.checkpoint, lambda batch: without(batch, tail.files))
+        small = advance(small, head)
+        adds.insert(0, head.adds)
+    return LogState(
+        segment.version,
+        _advanced(small, tail),
+        checkpoint_reader.concat(adds),
+        segment.checkpoint,
+        tail.files,
+    )
+
+
+def extend(storage: Storage, state: LogState, version: int, tail: Sequence[Entry | Compaction]) -> LogState:
+    """``state`` brought to ``version`` by the files of ``tail``, which follow it."""
+    later = _read_tail(storage, tail)
+    adds = checkpoint_reader.concat([without(state.adds, later.files), later.files.adds])
+    recent = newest([state.recent, later.files])
+    small = _advanced(state.small, later)
+    return LogState(version, small, adds, state.checkpoint, recent, state.passed_over)
+
+
+def tombstones(storage: Storage, state: LogState) -> pa.Table:
+    """The removed files that a checkpoint would still list: the checkpoint's, and the later ones."""
+    if state.checkpoint is None:
+        return state.recent.removes
+    heads = in_parallel(lambda path: _head(storage, path), state.checkpoint.paths)
+    paths = [*_parquet_paths(state.checkpoint), *(path for head in heads for path in head.sidecars)]
+    tables = in_parallel(lambda path: _named(storage, path, checkpoint_reader.read_removes), paths)
+    old = checkpoint_reader.concat([*tables, *(head.removes for head in heads)])
+    return checkpoint_reader.concat([without(old, state.recent), state.recent.removes])
+
+
+def commit_version(entry: Entry) -> int:
+    return int(entry.path.rpartition("/")[2].removesuffix(".json"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    actions: Sequence[Actions]
+    files: FileActions
+
+
+def _read_tail(storage: Storage, tail: Sequence[Entry | Compaction]) -> _Tail:
+    actions = in_parallel(lambda file: _read_tail_file(storage, file), tail)
+    return _Tail(actions, newest(actions))
+
+
+def _advanced(small: SmallState, tail: _Tail) -> SmallState:
+    for actions in tail.actions:
+        small = advance(small, actions)
+    return small
+
+
+def _read_tail_file(storage: Storage, file: Entry | Compaction) -> Actions:
+    data = storage.read(file.path)
+    try:
+        actions = parse_actions(data)
+        if isinstance(file, Compaction):
+            verify_compaction(actions, file.path.rpartition("/")[2])
+        else:
+            verify_commit(actions, commit_version(file))
+    except FormatError as error:
+        raise error.at(location.join(storage.root, file.path)) from None
+    return actions
+
+
+def _read_checkpoint(storage: Storage, found: Checkpoint, keep: checkpoint_reader.Keep) -> Actions:
+    """All actions of a checkpoint but its tombstones, from whatever number of files."""
+    heads = in_parallel(lambda path: _head(storage, path), found.paths)
+    small = NO_STATE
+    for head in heads:
+        small = advance(small, head)
+    paths = [*_parquet_paths(found), *(path for head in heads for path in head.sidecars)]
+
+    def read(path: str) -> pa.Table:
+        return _named(storage, path, lambda source: checkpoint_reader.read_adds(source, keep))
+
+    tables = in_parallel(read, paths)
+    return Actions(
+        adds=checkpoint_reader.concat([*(keep(head.adds) for head in heads), *tables]),
+        removes=NO_FILES.removes,
+        protocol=small.protocol,
+        metadata=small.metadata,
+        txns=small.txns,
+        domains=small.domains,
+    )
+
+
+def _parquet_paths(found: Checkpoint) -> list[str]:
+    return [path for path in found.paths if not path.endswith(".json")]
+
+
+def _head(storage: Storage, path: str) -> Actions:
+    """The small actions of a checkpoint file (all actions of a JSON one), sidecars as locations."""
+    if path.endswith(".json"):
+        actions = _json_head(storage, path)
+    else:
+        actions = _named(storage, path, checkpoint_reader.read_small_actions)
+    folder = location.join(storage.root, SIDECARS)
+    return replace(actions, sidecars=tuple(location.resolve(folder, name) for name in actions.sidecars))
+
+
+def _json_head(storage: Storage, path: str) -> Actions:
+    where = location.join(storage.root, path)
+    data = storage.read(path)
+    if not data.strip():
+        raise DamagedCheckpointError("checkpoint is empty, expected actions", path=where)
+    try:
+        return parse_actions(data)
+    except NotJsonError as error:
+        raise DamagedCheckpointError(error.message, path=where, offset=error.offset) from None
+    except FormatError as error:
+        raise error.at(where) from None
+
+
+def _named(storage: Storage, path: str, read: Callable[[pa.NativeFile], R]) -> R:
+    """``read`` of the file at ``path``; a file that is bad or missing is named."""
+    where = path if location.is_absolute(path) else location.join(storage.root, path)
+    try:
+        with storage.open_input(path) as source:
+            return read(source)
+    except ObjectNotFoundError:
+        raise DamagedCheckpointError("checkpoint file is missing", path=where) from None
+    except FormatError as error:
+        raise error.at(where) from None

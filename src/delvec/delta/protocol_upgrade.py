@@ -1,0 +1,117 @@
+"""Protocol upgrades: which features a table's metadata needs, and the protocol that has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from delvec.delta import properties
+from delvec.delta.features import (
+    APPEND_ONLY,
+    CHANGE_DATA_FEED,
+    CHECK_CONSTRAINTS,
+    COLUMN_MAPPING,
+    DELETION_VECTORS,
+    DOMAIN_METADATA,
+    FEATURES_READER_VERSION,
+    FEATURES_WRITER_VERSION,
+    IN_COMMIT_TIMESTAMP,
+    INVARIANTS,
+    MATERIALIZED_PARTITIONS,
+    READABLE,
+    ROW_TRACKING,
+    TIMESTAMP_NTZ,
+    TYPE_WIDENING,
+    V2_CHECKPOINT,
+    VARIANT_TYPE,
+    Protocol,
+)
+from delvec.delta.schema import MAPPING_ID, MAPPING_NAME
+from delvec.delta.writer_features import WRITABLE, fields_of
+from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.schema import Array, DataType, Map, Primitive, Schema
+
+INITIAL = Protocol(min_reader_version=1, min_writer_version=2)
+SUPPORTED = "supported"
+
+_SWITCHED_ON_BY = {
+    properties.ENABLE_VECTORS: DELETION_VECTORS,
+    properties.ENABLE_CHANGE_FEED: CHANGE_DATA_FEED,
+    properties.APPEND_ONLY_PROPERTY: APPEND_ONLY,
+    properties.ENABLE_TIMESTAMPS: IN_COMMIT_TIMESTAMP,
+    properties.ENABLE_ROW_TRACKING: ROW_TRACKING,
+    properties.ENABLE_TYPE_WIDENING: TYPE_WIDENING,
+    properties.ENABLE_MATERIALIZED_PARTITIONS: MATERIALIZED_PARTITIONS,
+}
+_NEEDED_BY_TYPE = {"timestamp_ntz": TIMESTAMP_NTZ, "variant": VARIANT_TYPE}
+_REQUIRES = {ROW_TRACKING: {DOMAIN_METADATA}, "clustering": {DOMAIN_METADATA}}
+# A feature that is listed under its preview name is there already.
+_PREVIEWS = {TYPE_WIDENING: "typeWidening-preview", VARIANT_TYPE: "variantType-preview"}
+
+
+def features_needed(schema: Schema, configuration: Mapping[str, str]) -> frozenset[str]:
+    """The features that columns and properties ask for."""
+    needed = {feature for name, feature in _SWITCHED_ON_BY.items() if properties.is_on(configuration, name)}
+    if configuration.get(properties.MAPPING_MODE) in (MAPPING_NAME, MAPPING_ID):
+        needed.add(COLUMN_MAPPING)
+    if configuration.get(properties.CHECKPOINT_POLICY, "").lower() == "v2":
+        needed.add(V2_CHECKPOINT)
+    if any(name.lower().startswith(properties.CONSTRAINT_PREFIX) for name in configuration):
+        needed.add(CHECK_CONSTRAINTS)
+    for _, field in fields_of(schema):
+        needed |= {_NEEDED_BY_TYPE[name] for name in _names(field.type) if name in _NEEDED_BY_TYPE}
+        if not field.nullable:
+            needed.add(INVARIANTS)
+    return frozenset(needed)
+
+
+def features_asked(asked: Mapping[str, str | None]) -> frozenset[str]:
+    """The features of properties such as ``delta.feature.v2Checkpoint = supported``, by name."""
+    return frozenset(_asked(name, value) for name, value in asked.items())
+
+
+def _asked(name: str, value: str | None) -> str:
+    feature = name[len(properties.FEATURE_PREFIX) :]
+    if value is None or value.lower() not in (SUPPORTED, "enabled"):
+        raise InvalidOperationError(f"property {name} is {value!r}, expected {SUPPORTED!r}")
+    if feature not in WRITABLE:
+        raise UnsupportedFeatureError(
+            f"table feature {feature} is not implemented, expected one of {', '.join(sorted(WRITABLE))}",
+            feature=feature,
+        )
+    return feature
+
+
+def upgraded(protocol: Protocol, needed: Iterable[str]) -> Protocol:
+    """The protocol with the features that are needed; the same one where it has them all.
+
+    From a protocol without lists all that its versions imply is listed.
+    """
+    wanted = set(needed)
+    for feature in tuple(wanted):
+        wanted |= _REQUIRES.get(feature, set())
+    new = {f for f in wanted - protocol.features_to_write if _preview(f) not in protocol.features_to_write}
+    if not new:
+        return protocol
+    reading = {feature for feature in new if feature in READABLE}
+    return Protocol(
+        min_reader_version=FEATURES_READER_VERSION if reading else protocol.min_reader_version,
+        min_writer_version=FEATURES_WRITER_VERSION,
+        reader_features=protocol.features_to_read | reading if reading else protocol.reader_features,
+        writer_features=protocol.features_to_write | new,
+    )
+
+
+def _preview(feature: str) -> str | None:
+    return _PREVIEWS.get(feature)
+
+
+def _names(data_type: DataType) -> set[str]:
+    """Names of the primitive types in a column, those of struct fields left out."""
+    match data_type:
+        case Primitive(name):
+            return {name}
+        case Array(element):
+            return _names(element)
+        case Map(key, value):
+            return _names(key) | _names(value)
+    return set()

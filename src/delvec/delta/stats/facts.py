@@ -1,0 +1,160 @@
+"""What the log knows of a snapshot's files, by column: partition values and statistics.
+
+Parsed when first asked for and kept, since a snapshot does not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delvec.chunked import Rows, rows_of
+from delvec.delta.partition_values import partition_values
+from delvec.delta.stats import parser
+from delvec.file_facts import ColumnPath, ColumnStats, ConstantColumn
+from delvec.schema import Field, Schema, Struct, is_string
+
+
+class SnapshotFacts:
+    """Facts about all rows of ``adds``."""
+
+    def __init__(
+        self, adds: pa.Table, schema: Schema, partition_columns: tuple[str, ...], *, time_zone: str = "UTC"
+    ) -> None:
+        self._adds = adds
+        self._schema = schema
+        self._partition_columns = partition_columns
+        self._time_zone = time_zone
+        self._columns: dict[ColumnPath, ColumnStats | ConstantColumn | None] = {}
+        self.counts: tuple[pa.Array, pa.Array] | None = None  # record_count and tight, once parsed
+
+    @property
+    def count(self) -> int:
+        return len(self._adds)
+
+    @property
+    def record_count(self) -> pa.Array:
+        return self._record_count_and_tight()[0]
+
+    @property
+    def tight(self) -> pa.Array:
+        return self._record_count_and_tight()[1]
+
+    def column(self, path: ColumnPath) -> ColumnStats | ConstantColumn | None:
+        if path not in self._columns:
+            self.prepare([path])
+        return self._columns[path]
+
+    def prepare(self, paths: Iterable[ColumnPath]) -> None:
+        """Parse several columns in one pass over the statistics."""
+        missing = [path for path in paths if path not in self._columns]
+        by_stats: dict[ColumnPath, parser.Leaf] = {}
+        for path in missing:
+            fields = _fields(self._schema, path)
+            if len(path) == 1 and path[0] in self._partition_columns:
+                self._columns[path] = self._constant(fields[0])
+            elif fields and not isinstance(fields[-1].type, Struct):
+                by_stats[path] = parser.Leaf(tuple(f.physical_name for f in fields), fields[-1].type)
+            else:
+                self._columns[path] = None
+        if by_stats:
+            self._parse(by_stats)
+
+    def at(self, rows: Rows) -> SelectedFacts:
+        return SelectedFacts(self, rows)
+
+    def known(self, path: ColumnPath) -> bool:
+        """Whether asking for the column costs nothing."""
+        return path in self._columns
+
+    def fresh(self, rows: Rows) -> SnapshotFacts:
+        """Facts about some of the rows alone, with nothing parsed yet."""
+        return SnapshotFacts(
+            rows_of(self._adds, rows), self._schema, self._partition_columns, time_zone=self._time_zone
+        )
+
+    def _constant(self, field: Field) -> ConstantColumn:
+        maps = self._adds.column("partition_values")
+        return ConstantColumn(partition_values(maps, field, time_zone=self._time_zone))
+
+    def _record_count_and_tight(self) -> tuple[pa.Array, pa.Array]:
+        if self.counts is None:
+            self._parse({})
+        assert self.counts is not None
+        return self.counts
+
+    def _parse(self, leaves: Mapping[ColumnPath, parser.Leaf]) -> None:
+        parsed = parser.parse(self._adds, list(leaves.values()))
+        self.counts = parsed.record_count, parsed.tight
+        for (path, leaf), found in zip(leaves.items(), parsed.leaves, strict=True):
+            is_text = is_string(leaf.type)
+            self._columns[path] = ColumnStats(
+                lower=found.lower,
+                upper=found.upper,
+                null_count=found.null_count,
+                record_count=parsed.record_count,
+                # Writers cut texts at lengths of their own, so any upper bound may be a prefix.
+                upper_is_prefix=pc.is_valid(found.upper) if is_text else None,
+            )
+
+
+class SelectedFacts:
+    """Facts about some rows of a snapshot: taken from what is parsed, else parsed for them alone."""
+
+    def __init__(self, whole: SnapshotFacts, rows: Rows) -> None:
+        self._whole = whole
+        self._rows = rows
+        self._own: SnapshotFacts | None = None
+
+    def at(self, rows: Rows) -> SelectedFacts:
+        return SelectedFacts(self._whole, self._rows[rows])
+
+    @property
+    def count(self) -> int:
+        return len(self._rows)
+
+    @property
+    def record_count(self) -> pa.Array:
+        counts = self._whole.counts
+        return self._parsed().record_count if counts is None else self._taken(counts[0])
+
+    @property
+    def tight(self) -> pa.Array:
+        counts = self._whole.counts
+        return self._parsed().tight if counts is None else self._taken(counts[1])
+
+    def column(self, path: ColumnPath) -> ColumnStats | ConstantColumn | None:
+        if not self._whole.known(path):
+            return self._parsed().column(path)
+        match self._whole.column(path):
+            case ColumnStats() as found:
+                return ColumnStats(
+                    **{name: self._taken(getattr(found, name)) for name in ColumnStats.__slots__}
+                )
+            case ConstantColumn() as constant:
+                return ConstantColumn(self._taken(constant.values), self._taken(constant.known))
+        return None
+
+    def _parsed(self) -> SnapshotFacts:
+        if self._own is None:
+            self._own = self._whole.fresh(self._rows)
+        return self._own
+
+    def _taken(self, array: pa.Array | None) -> Any:
+        return None if array is None else array.take(pa.array(self._rows))
+
+
+def _fields(schema: Schema, path: ColumnPath) -> list[Field]:
+    """The fields from the outermost to the one ``path`` names; empty where there is none."""
+    fields: list[Field] = []
+    inside: Any = schema
+    for name in path:
+        found = inside.find(name, case_sensitive=True) if isinstance(inside, Struct) else []
+        if not found:
+            return []
+        fields.append(found[0])
+        inside = found[0].type
+    return fields

@@ -1,0 +1,217 @@
+"""What can come of a condition over the rows of each file, judged from facts about its columns.
+
+For every file three questions are answered: can the condition be TRUE for a row, can it be FALSE, can
+it be NULL? A "yes" may be wrong, a "no" never is. The answers are bit-packed Arrow arrays without
+nulls, one row per file; there is no loop over files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delvec.file_facts import ColumnPath, FileFacts
+from delvec.predicate.binding import Column
+from delvec.predicate.comparison import Point
+from delvec.predicate.tree import (
+    Among,
+    And,
+    Compare,
+    Constant,
+    Is,
+    IsNull,
+    Node,
+    Not,
+    Or,
+    StartsWith,
+    Undecided,
+)
+from delvec.predicate.value_ranges import Range, maybe, range_of, surely, uniform
+from delvec.schema import arrow_type
+
+_POINTS_EACH_COMPARED = 16
+_PREFIXES_TRIED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """Whether each outcome is possible in each file."""
+
+    true: pa.BooleanArray
+    false: pa.BooleanArray
+    null: pa.BooleanArray
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One evaluation over one set of files; each column's facts are asked for once."""
+
+    facts: FileFacts
+    _ranges: dict[ColumnPath, Range | None] = field(default_factory=dict)
+
+    def outcomes(self, node: Node) -> Outcomes:
+        match node:
+            case Undecided():
+                return self._anything()
+            case Constant(value):
+                return self._constant(value)
+            case Not(operand):
+                inner = self.outcomes(operand)
+                return Outcomes(inner.false, inner.true, inner.null)
+            case And(operands):
+                return reduce(_both, map(self.outcomes, operands))
+            case Or(operands):
+                return reduce(_either, map(self.outcomes, operands))
+            case Is(operand, value):
+                return self._is(self.outcomes(operand), value)
+        found = self._range(node.column)
+        return self._anything() if found is None else self._leaf(node, found)
+
+    def _leaf(self, node: Compare | Among | StartsWith | IsNull, found: Range) -> Outcomes:
+        none = uniform(self.facts.count, value=False)
+        match node:
+            case IsNull():
+                return Outcomes(found.some_null, found.some_value, none)
+            case Among():
+                return _among(node, found, none)
+            case StartsWith():
+                return _starts_with(node, found)
+        return _compare(node, found, none)
+
+    def _range(self, column: Column) -> Range | None:
+        if column.path not in self._ranges:
+            known = self.facts.column(column.path)
+            found = None
+            if known is not None and column.type is not None:
+                found = range_of(known, arrow_type(column.type), self.facts.count)
+            self._ranges[column.path] = found
+        return self._ranges[column.path]
+
+    def _anything(self) -> Outcomes:
+        yes = uniform(self.facts.count, value=True)
+        return Outcomes(yes, yes, yes)
+
+    def _constant(self, value: bool | None) -> Outcomes:  # noqa: FBT001 - the SQL value
+        count = self.facts.count
+        return Outcomes(*(uniform(count, value=value is outcome) for outcome in (True, False, None)))
+
+    def _is(self, inner: Outcomes, value: bool | None) -> Outcomes:  # noqa: FBT001 - the SQL value
+        wanted = {True: inner.true, False: inner.false, None: inner.null}
+        hit = wanted.pop(value)
+        return Outcomes(hit, pc.or_(*wanted.values()), uniform(self.facts.count, value=False))
+
+
+def _both(left: Outcomes, right: Outcomes) -> Outcomes:
+    null = pc.or_(
+        pc.and_(left.null, pc.or_(right.null, right.true)),
+        pc.and_(left.true, right.null),
+    )
+    return Outcomes(pc.and_(left.true, right.true), pc.or_(left.false, right.false), null)
+
+
+def _either(left: Outcomes, right: Outcomes) -> Outcomes:
+    null = pc.or_(
+        pc.and_(left.null, pc.or_(right.null, right.false)),
+        pc.and_(left.false, right.null),
+    )
+    return Outcomes(pc.or_(left.true, right.true), pc.and_(left.false, right.false), null)
+
+
+def _compare(node: Compare, found: Range, none: pa.BooleanArray) -> Outcomes:
+    below, equal, above = _sides(node.point, found, none)
+    true = false = none
+    for asked, possible in ((node.below, below), (node.equal, equal), (node.above, above)):
+        if asked:
+            true = pc.or_(true, possible)
+        else:
+            false = pc.or_(false, possible)
+    if node.null_safe:
+        return Outcomes(true, pc.or_(false, found.some_null), none)
+    return Outcomes(true, false, found.some_null)
+
+
+def _sides(
+    point: Point, found: Range, none: pa.BooleanArray
+) -> tuple[pa.BooleanArray, pa.BooleanArray, pa.BooleanArray]:
+    """Whether a value of the column can be below, equal to, above the literal. NaN is above all numbers."""
+    if point.value is None:
+        return none, none, found.some_value
+    if point.is_nan:
+        return found.some_value, pc.and_(found.some_value, found.some_nan), none
+    value = pa.scalar(point.value, found.lower.type)
+    extended = _extended_beyond(point.value, found)
+    not_above = pc.less_equal(found.lower, value)
+    below = pc.less(found.lower, value) if point.exact else not_above
+    above = pc.or_(pc.or_(maybe(pc.greater(found.upper, value)), found.some_nan), extended)
+    equal = none
+    if point.exact:
+        reached = pc.or_(maybe(pc.greater_equal(found.upper, value)), extended)
+        equal = pc.and_(maybe(not_above), reached)
+    return tuple(pc.and_(side, found.some_value) for side in (maybe(below), equal, above))
+
+
+def _extended_beyond(value: Any, found: Range) -> pa.BooleanArray:
+    """Where the upper bound is a cut one that ``value`` starts with: values go on on both sides of it."""
+    if found.upper_is_prefix is None or not isinstance(value, str):
+        return uniform(len(found.upper), value=False)
+    if len(value) > _PREFIXES_TRIED:
+        return found.upper_is_prefix
+    prefixes = pa.array([value[:size] for size in range(len(value) + 1)], found.upper.type)
+    return pc.and_(found.upper_is_prefix, pc.is_in(found.upper, value_set=prefixes))
+
+
+def _among(node: Among, found: Range, none: pa.BooleanArray) -> Outcomes:
+    hit = _any_equal(node.points, found, none)
+    miss = pc.and_not(found.some_value, pc.and_(_single(found), hit))
+    if node.with_null:
+        return Outcomes(hit, none, pc.or_(found.some_null, miss))
+    return Outcomes(hit, miss, found.some_null)
+
+
+def _any_equal(points: tuple[Point, ...], found: Range, none: pa.BooleanArray) -> pa.BooleanArray:
+    points = tuple(point for point in points if point.exact)
+    if len(points) <= _POINTS_EACH_COMPARED or any(point.is_nan for point in points):
+        return reduce(pc.or_, (_sides(point, found, none)[1] for point in points), none)
+    numbers = [found.numbers(bound) for bound in (found.lower, found.upper)]
+    if numbers[0] is None or numbers[1] is None:
+        return _overlap(points, found, none)
+    ordered = np.sort(np.array([point.value for point in points], dtype=numbers[0].dtype))
+    index = np.searchsorted(ordered, numbers[0])
+    following = ordered[np.minimum(index, len(ordered) - 1)]
+    inside = pa.array((index < len(ordered)) & (following <= numbers[1]))
+    unknown = pc.or_(pc.is_null(found.lower), pc.is_null(found.upper))
+    return pc.and_(pc.or_(inside, unknown), found.some_value)
+
+
+def _overlap(points: tuple[Point, ...], found: Range, none: pa.BooleanArray) -> pa.BooleanArray:
+    """Coarser, for long lists of what has no numbers: bounds against the list's, one value by a lookup."""
+    values = [point.value for point in points]
+    least, greatest = Point(min(values)), Point(max(values))
+    _, at_least, above = _sides(least, found, none)
+    below, at_most, _ = _sides(greatest, found, none)
+    overlap = pc.and_(pc.or_(at_least, above), pc.or_(at_most, below))
+    listed = pc.is_in(found.lower, value_set=pa.array(values, found.lower.type))
+    return pc.and_(overlap, pc.or_(pc.invert(_single(found)), listed))
+
+
+def _single(found: Range) -> pa.BooleanArray:
+    """Where all values are the lower bound."""
+    single = pc.and_not(surely(pc.equal(found.lower, found.upper)), found.some_nan)
+    return single if found.upper_is_prefix is None else pc.and_not(single, found.upper_is_prefix)
+
+
+def _starts_with(node: StartsWith, found: Range) -> Outcomes:
+    prefix = pa.scalar(node.prefix, found.lower.type)
+    lower_has, upper_has = (pc.starts_with(bound, node.prefix) for bound in (found.lower, found.upper))
+    reaches_down = pc.or_(maybe(pc.less_equal(found.lower, prefix)), maybe(lower_has))
+    reaches_up = pc.or_(maybe(pc.greater_equal(found.upper, prefix)), _extended_beyond(node.prefix, found))
+    true = pc.and_(pc.and_(reaches_down, reaches_up), found.some_value)
+    if not node.whole:
+        return Outcomes(true, found.some_value, found.some_null)
+    every = surely(pc.and_kleene(lower_has, upper_has))
+    return Outcomes(true, pc.and_not(found.some_value, every), found.some_null)

@@ -1,0 +1,27 @@
+"""Change files: the rows before and after, written beside the data where a table asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+
+from delvec.spark.target import Target
+from delvec.spark.write_rows import NOTHING_WRITTEN, WrittenFiles, write_rows
+
+FOLDER = "_change_data"
+CHANGE_TYPE = "_change_type"
+DELETE, INSERT = "delete", "insert"
+BEFORE, AFTER = "update_preimage", "update_postimage"
+
+
+def write_changes(target: Target, changes: Sequence[tuple[str, DataFrame]], *, size: int) -> WrittenFiles:
+    """The rows of each frame, whose columns are the table's, as changes of the kind named with it."""
+    kinds = [frame.withColumn(CHANGE_TYPE, F.lit(kind)) for kind, frame in changes]
+    if not kinds:
+        return NOTHING_WRITTEN
+    rows = kinds[0]
+    for more in kinds[1:]:
+        rows = rows.unionByName(more)
+    return write_rows(rows, target.storage, target.rules, size=size, folder=FOLDER, extra=(CHANGE_TYPE,))

@@ -1,0 +1,70 @@
+"""Values that a table itself gives its rows: defaults of columns left out, and generated columns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+
+from delvec.errors import InvalidOperationError
+from delvec.row_delta import WriteRules
+from delvec.schema import Schema
+from delvec.spark.conditions import reason_of
+from delvec.spark.new_rows import conformed
+from delvec.spark.session import kept_frame
+from delvec.spark.store_assignment import assigned
+from delvec.spark.text_lengths import with_padding
+from delvec.spark.types import quoted, spark_type
+
+
+def new_rows(frame: DataFrame, rules: WriteRules) -> DataFrame:
+    """The frame's rows as new rows of the table, with the table's own values in columns that they lack."""
+    given = {name.lower() for name in frame.columns}
+    lacking = [field.name for field in rules.schema if field.name.lower() not in given]
+    rows = conformed(frame, rules.schema, absent=default_values(frame.sparkSession, rules, lacking))
+    return with_generated(with_padding(rows, rules.schema), rules, lacking)
+
+
+def default_values(spark: SparkSession, rules: WriteRules, names: Collection[str]) -> dict[str, Column]:
+    """The defaults of those of the columns that have one, in the columns' types."""
+    texts = {name: rules.defaults[name] for name in names if name in rules.defaults}
+    return _typed(kept_frame(spark), texts, rules.schema, "default") if texts else {}
+
+
+def with_generated(
+    frame: DataFrame,
+    rules: WriteRules,
+    names: Collection[str],
+    *,
+    given: Mapping[str, Column] | None = None,
+) -> DataFrame:
+    """The frame, which has the table's columns, with those of ``names`` that are generated computed anew.
+
+    ``given``: a condition for each column whose value stays as it is where the condition is true.
+    """
+    texts = {name: rules.generated[name] for name in names if name in rules.generated}
+    if not texts:
+        return frame
+    columns = _typed(frame, texts, rules.schema, "generation expression")
+    for name, kept in (given or {}).items():
+        if name in columns:
+            columns[name] = F.when(kept, F.col(quoted(name))).otherwise(columns[name])
+    return frame.withColumns(columns)
+
+
+def _typed(frame: DataFrame, texts: Mapping[str, str], schema: Schema, what: str) -> dict[str, Column]:
+    """The expressions, computed from a row of the frame, in the types of the columns that they are for."""
+    types = {field.name: spark_type(field.type) for field in schema}
+    found = {}
+    for name, text in texts.items():
+        try:
+            value = F.expr(text)
+            held = frame.select(value).schema[0].dataType
+        except PySparkException as error:
+            raise InvalidOperationError(
+                f"{what} {text!r} of column {name} is invalid: {reason_of(error)}"
+            ) from None
+        found[name] = assigned(value, held, types[name], name)
+    return found

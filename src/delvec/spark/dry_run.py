@@ -1,0 +1,359 @@
+"""Dry runs: what a verb would do to each file, without doing it. Writes nothing, no vectors either.
+
+DELETE, UPDATE    one scan of the columns that the condition needs counts the rows of each file; files whose
+                  rows all match, as metadata proves, are not read
+OVERWRITE, MERGE  the new rows are computed and counted, with all checks, and thrown away
+
+What becomes of a file is decided as the verbs do (`removal.decide`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+
+from delvec.errors import FormatError
+from delvec.footers import footer_rows
+from delvec.plan import MATCH_ALL, ScanPlan
+from delvec.spark import append
+from delvec.spark.commit_and_rerun import Rows, made
+from delvec.spark.computed_columns import new_rows
+from delvec.spark.delete import OPERATION as DELETE
+from delvec.spark.file_paths import location_of
+from delvec.spark.merge import OPERATION as MERGE
+from delvec.spark.merge import Merge, MergeCounts, prepared
+from delvec.spark.merge_source import MergeSource
+from delvec.spark.notebook import html_pairs, html_rows
+from delvec.spark.partition_folders import same_partitions
+from delvec.spark.progress import ROWS_FOUND, tell
+from delvec.spark.remove_rows import decide
+from delvec.spark.row_checks import checked
+from delvec.spark.scan import place_columns
+from delvec.spark.set_clause import Assignments, new_column, resolve
+from delvec.spark.target import OperationResult, Target, shown, split_by_match
+from delvec.spark.types import quoted
+from delvec.spark.update import OPERATION as UPDATE
+from delvec.spark.write_rows import partition_texts, partition_values
+from delvec.storage import Storage, in_parallel
+
+_SHOWN = ["location", "rows", "deleted", "matching", "outcome"]
+_FILES_SHOWN = 20
+_NONE = np.array([], np.int64)
+
+REMOVED = "removed"
+NEW_VECTOR = "new-vector"
+GROWN_VECTOR = "grown-vector"
+REWRITTEN = "rewritten"
+OUTCOMES = (REMOVED, NEW_VECTOR, GROWN_VECTOR, REWRITTEN)
+
+TOUCHED_SCHEMA = pa.schema(
+    [
+        pa.field("location", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("rows", pa.int64()),
+        pa.field("deleted", pa.int64(), nullable=False),
+        pa.field("matching", pa.int64()),
+        pa.field("outcome", pa.string(), nullable=False),
+    ]
+)
+"""Columns of ``Preview.files``.
+
+rows       physical rows, deleted ones included; null where not recorded, and the file was not read
+deleted    of them, rows that are deleted already
+matching   live rows that the operation would delete, or move; null where metadata decides and does not tell
+outcome    ``removed``: no row remains, so the file is removed from the table; ``new-vector``: the file gets
+           its first vector; ``grown-vector``: a larger vector replaces the file's vector; ``rewritten``: the
+           file is removed, and its remaining rows are written to a new file
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview(OperationResult):
+    """What an operation would do to version ``version`` of a table; ``metrics`` are the row counts that it
+    would report, those left out that only the operation itself can know.
+
+    ``files`` are those it would touch. Of the others ``skipped`` cannot hold a matching row; ``read`` counts
+    the files, touched or not, that had to be read for this preview. ``change_files``: changes of rows would
+    be written as files of their own.
+    """
+
+    location: str
+    operation: str
+    where: str | None
+    files: pa.Table
+    read: int
+    skipped: int
+    change_files: bool
+
+    @property
+    def matching(self) -> int | None:
+        """The rows that would be deleted or updated; None where a file's count is not recorded."""
+        return _sum_known(self.files.column("matching"))
+
+    @property
+    def copied(self) -> int | None:
+        """The rows that stay, and would be written again."""
+        return _copied(self.files)
+
+    def count(self, outcome: str) -> int:
+        return _count(self.files, outcome)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{name}={value}" for name, value in self.metrics.items())
+        touched = f"{len(self.files)} file{'' if len(self.files) == 1 else 's'}"
+        return (
+            f"<dry run: {self.operation} of version {self.version} would change {touched} ({self.outcomes}); "
+            f"{counts or 'row counts are not recorded'}; nothing was changed>"
+        )
+
+    def _repr_html_(self) -> str:
+        title = f"dry run: {self.operation} of version {self.version}; nothing was changed"
+        pairs = [("files", self.outcomes), *self.metrics.items()]
+        shown = self.files.select(_SHOWN).slice(0, _FILES_SHOWN)
+        more = len(self.files) - len(shown)
+        return (
+            html_pairs(title, pairs)
+            + html_rows(_SHOWN, zip(*(column.to_pylist() for column in shown.columns), strict=True))
+            + (f"<p>{more} more files</p>" if more else "")
+        )
+
+    @property
+    def outcomes(self) -> str:
+        """How many files would have each outcome."""
+        return (
+            f"{self.count(REMOVED)} removed, {self.count(NEW_VECTOR)} new vectors, "
+            f"{self.count(GROWN_VECTOR)} vectors grown, {self.count(REWRITTEN)} rewritten"
+        )
+
+
+def preview_delete(target: Target, where: str | Column | None) -> Preview:
+    """What ``delete`` with this condition would do."""
+    target.verify_removable()
+    plan = _planned(target, where)
+    files, read = _deleted_files(target, plan, where)
+    metrics = _known(numDeletedRows=_sum_known(files.column("matching")), numCopiedRows=_copied(files))
+    found = _preview(target, DELETE, where, plan, files=files, metrics=metrics, read=read)
+    # Without copied rows the data files tell the changes.
+    return found if found.count(REWRITTEN) else replace(found, change_files=False)
+
+
+def preview_update(target: Target, given: Assignments, where: str | Column | None) -> Preview:
+    """What ``update`` with these assignments would do. The new values are not computed."""
+    target.verify_removable()
+    _verify_assignments(target, given)
+    plan = _planned(target, where)
+    counted = pc.is_valid(plan.files.column("record_count")).to_numpy()
+    if where is not None:
+        counted &= plan.files.column("match").to_numpy(zero_copy_only=False) == MATCH_ALL
+    known, rest = _holding(plan.at(np.flatnonzero(counted))), plan.at(np.flatnonzero(~counted))
+    touched, matching = _found(target, rest, where)
+    parts = [(known, _live(known)), (touched, matching)]
+    files = pa.concat_tables([_decided(target, part, rows) for part, rows in parts])
+    metrics = _known(numUpdatedRows=_sum_known(files.column("matching")), numCopiedRows=_copied(files))
+    return _preview(target, UPDATE, where, plan, files=files, metrics=metrics, read=len(rest.files))
+
+
+def preview_overwrite(target: Target, rows: Rows, *, where: str | Column | None, partitions: str) -> Preview:
+    """What ``overwrite`` would do. The new rows are computed once, and checked."""
+    target.verify_removable()
+    append.verify_mode(where, partitions)
+    if where is not None:
+        return _preview_overwrite_where(target, rows, where)
+    dynamic = partitions == append.DYNAMIC and bool(target.rules.partition_by)
+    frame = new_rows(made(rows), target.rules)
+    plan = target.plan(None)
+    count, values = _evaluated(target, frame, with_partitions=dynamic)
+    if dynamic:
+        plan = plan.at(same_partitions(plan, target.rules, values))
+    files = _leaving(plan)
+    metrics = _known(numOutputRows=count, numDeletedRows=_sum_known(files.column("matching")))
+    found = _preview(target, append.OPERATION, None, plan, files=files, metrics=metrics, read=0)
+    return replace(found, change_files=False)
+
+
+def _preview_overwrite_where(target: Target, rows: Rows, where: str | Column) -> Preview:
+    plan = target.plan_verified(where)
+    count, _ = _evaluated(target, append.rows_within(target, made(rows), where))
+    files, read = _deleted_files(target, plan, where)
+    gone = _sum_known(files.column("matching"))
+    metrics = _known(numOutputRows=count, numDeletedRows=gone, numCopiedRows=_copied(files))
+    found = _preview(target, append.OPERATION, where, plan, files=files, metrics=metrics, read=read)
+    return found if found.count(REWRITTEN) else replace(found, change_files=False)
+
+
+def preview_merge(target: Target, request: Merge, rows: MergeSource) -> Preview:
+    """What a merge would do. The new rows are computed and checked."""
+    run = prepared(target, request, rows)
+    counts: MergeCounts = run.counts(lambda frame: _evaluated(run.target, frame)[0])
+    touched, changed = _touched(counts.plan, counts.files)
+    files = _decided(target, touched, changed)
+    metrics = _known(**counts.metrics, numTargetRowsCopied=_copied(files))
+    found = _preview(
+        target, MERGE, request.on, counts.plan, files=files, metrics=metrics, read=len(counts.plan.files)
+    )
+    return replace(found, change_files=target.rules.change_files and bool(changed or counts.written))
+
+
+def _evaluated(
+    target: Target, frame: DataFrame, *, with_partitions: bool = False
+) -> tuple[int, pa.ChunkedArray]:
+    """Compute and check all values of the rows, and keep none: how many there are, and in which partitions
+    (as ``RowDelta.added`` has them).
+    """
+    texts = partition_texts(target.rules) if with_partitions else []
+    seen = [F.count(F.lit(1)).alias("rows"), F.to_json(F.collect_set(F.array(*texts))).alias("partitions")]
+    observed = _observed(checked(frame, target.rules), seen if with_partitions else seen[:1])
+    partitions = json.loads(observed.get("partitions") or "[]")
+    return int(observed["rows"]), partition_values(target.rules, partitions)
+
+
+def _observed(frame: DataFrame, aggregates: list[Column]) -> Mapping[str, Any]:
+    observation = Observation()
+    frame.observe(observation, *aggregates).write.format("noop").mode("overwrite").save()
+    # Where Spark finds out that there are no rows it observes nothing.
+    return observation.get or frame.agg(*aggregates).collect()[0].asDict()
+
+
+def _deleted_files(target: Target, plan: ScanPlan, where: str | Column | None) -> tuple[pa.Table, int]:
+    """The files of which rows would be deleted, and how many were read to find out."""
+    whole, rest = (plan, plan.at(_NONE)) if where is None else split_by_match(plan)
+    touched, matching = _found(target, rest, where)
+    files = pa.concat_tables([_leaving(whole), _decided(target, touched, matching)])
+    return files, len(rest.files)
+
+
+def _leaving(plan: ScanPlan) -> pa.Table:
+    """The plan's files, all of which would be removed."""
+    outcomes = np.full(len(plan.files), REMOVED)
+    return _files(plan, plan.files.column("record_count"), _live(plan), outcomes)
+
+
+def _known(**counts: int | None) -> dict[str, int]:
+    return {name: count for name, count in counts.items() if count is not None}
+
+
+def _preview(
+    target: Target,
+    operation: str,
+    where: str | Column | None,
+    plan: ScanPlan,
+    *,
+    files: pa.Table,
+    metrics: Mapping[str, int],
+    read: int,
+) -> Preview:
+    return Preview(
+        version=target.snapshot.version,
+        metrics=metrics,
+        location=target.table.location,
+        operation=operation,
+        where=None if where is None else shown(where),
+        files=files,
+        read=read,
+        skipped=plan.skipped,
+        change_files=target.rules.change_files and bool(len(files)),
+    )
+
+
+def _planned(target: Target, where: str | Column | None) -> ScanPlan:
+    return target.plan(None) if where is None else target.plan_verified(where)
+
+
+def _verify_assignments(target: Target, given: Assignments) -> None:
+    """Refuse what ``update`` would refuse before it reads a row."""
+    case_sensitive = target.settings.case_sensitive
+    targets = resolve(given, target.schema, target.empty(), "set", case_sensitive=case_sensitive)
+    for field in target.schema:
+        new_column(field, targets, F.col(quoted(field.name)))
+
+
+def _found(target: Target, plan: ScanPlan, where: str | Column | None) -> tuple[ScanPlan, pa.ChunkedArray]:
+    """The plan of those of its files that hold matching rows, and how many each holds."""
+    if not len(plan.files):
+        return plan, pa.chunked_array([], pa.int64())
+    path, _ = place_columns(target.schema)
+    return _touched(plan, target.matching(plan, where).groupBy(F.col(path)).agg(F.count(F.lit(1))).toArrow())
+
+
+def _touched(plan: ScanPlan, counted: pa.Table) -> tuple[ScanPlan, pa.ChunkedArray]:
+    """The plan of the files that ``counted`` has by the paths that Spark shows, and the count of each."""
+    places = pa.array([location_of(shown_path) for shown_path in counted.column(0).to_pylist()], pa.string())
+    _verify_planned(plan, places)
+    at = pc.index_in(plan.files.column("location"), places)
+    tell(ROWS_FOUND, pc.sum(counted.column(1)).as_py() or 0)
+    return plan.at(np.flatnonzero(pc.is_valid(at).to_numpy())), counted.column(1).take(at.drop_null())
+
+
+def _verify_planned(plan: ScanPlan, places: pa.Array) -> None:
+    unknown = places.filter(pc.invert(pc.is_in(places, plan.files.column("location").combine_chunks())))
+    if len(unknown):
+        raise FormatError("a scan found rows in a file that is not in its plan", path=unknown[0].as_py())
+
+
+def _decided(target: Target, plan: ScanPlan, matching: pa.ChunkedArray) -> pa.Table:
+    """The plan's files, in each of which rows match, with what becomes of them."""
+    gone, rows = pc.add(_deleted(plan), matching), _counted(target.storage, plan)
+    emptied, again = decide(target.rules, plan, gone)
+    emptied |= pc.equal(gone, rows).to_numpy()  # where only the file itself tells, the commit finds it out
+    vectored = pc.is_valid(plan.files.column("vector")).to_numpy()
+    outcomes = np.select([emptied, again, vectored], [REMOVED, REWRITTEN, GROWN_VECTOR], NEW_VECTOR)
+    return _files(plan, rows, matching, outcomes)
+
+
+def _counted(storage: Storage, plan: ScanPlan) -> pa.ChunkedArray:
+    """The physical rows of each file, from its footer where they are not recorded."""
+    recorded = plan.files.column("record_count")
+    unknown = pc.is_null(recorded)
+    places = plan.files.column("location").filter(unknown).to_pylist()
+    if not places:
+        return recorded
+    rows = pa.array(in_parallel(lambda place: footer_rows(storage, place), places), pa.int64())
+    return pa.chunked_array(
+        [pc.replace_with_mask(recorded.combine_chunks(), unknown.combine_chunks(), rows)], pa.int64()
+    )
+
+
+def _files(
+    plan: ScanPlan, rows: pa.ChunkedArray, matching: pa.ChunkedArray, outcomes: NDArray[np.str_]
+) -> pa.Table:
+    """The plan's files as ``TOUCHED_SCHEMA`` has them."""
+    places, sizes = (plan.files.column(name) for name in ("location", "size"))
+    told = pa.array(outcomes.tolist(), pa.string())
+    return pa.table([places, sizes, rows, _deleted(plan), matching, told], schema=TOUCHED_SCHEMA)
+
+
+def _holding(plan: ScanPlan) -> ScanPlan:
+    """The plan of those of its files that hold a live row."""
+    return plan.at(np.flatnonzero(pc.greater(_live(plan), 0).to_numpy()))
+
+
+def _deleted(plan: ScanPlan) -> pa.ChunkedArray:
+    return plan.deletes.column("cardinality").take(plan.files.column("vector")).fill_null(0)
+
+
+def _live(plan: ScanPlan) -> pa.ChunkedArray:
+    """The rows of each file that are not deleted; null where they are not counted."""
+    return pc.subtract(plan.files.column("record_count"), _deleted(plan))
+
+
+def _sum_known(counts: pa.ChunkedArray) -> int | None:
+    return None if counts.null_count else int(pc.sum(counts).as_py() or 0)
+
+
+def _copied(files: pa.Table) -> int | None:
+    again = files.filter(pc.equal(files.column("outcome"), REWRITTEN))
+    gone = pc.add(again.column("deleted"), again.column("matching"))
+    return _sum_known(pc.subtract(again.column("rows"), gone))
+
+
+def _count(files: pa.Table, outcome: str) -> int:
+    return int(pc.sum(pc.equal(files.column("outcome"), outcome)).as_py() or 0)

@@ -1,0 +1,92 @@
+"""New rows brought to a table's columns: by name, in the table's order and types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+from pyspark.sql import types as T  # noqa: N812
+
+from delvec.errors import InvalidOperationError
+from delvec.schema import Array, DataType, Field, Map, Schema, Struct
+from delvec.spark.store_assignment import assigned
+from delvec.spark.types import from_spark, quoted, spark_type
+
+_WIDER: dict[str, tuple[str, ...]] = {
+    "byte": ("short", "integer", "long"),
+    "short": ("integer", "long"),
+    "integer": ("long", "double"),
+    "float": ("double",),
+}
+
+
+def conformed(
+    frame: DataFrame,
+    schema: Schema,
+    *,
+    beside: Sequence[str] = (),
+    absent: Mapping[str, Column] | None = None,
+) -> DataFrame:
+    """The frame's rows under the table's columns. A column that it lacks is null, or the value that
+    ``absent`` has for it; one too many is refused, but for those ``beside`` the table's, which are kept as
+    they are.
+    """
+    _verify_unique(frame.schema)
+    given = {field.name.lower(): field for field in frame.schema}
+    known = {field.name.lower() for field in schema} | {name.lower() for name in beside}
+    for name in frame.columns:
+        if name.lower() not in known:
+            expected = ", ".join(field.name for field in schema)
+            raise InvalidOperationError(f"unknown column {name!r} in the new rows, expected {expected}")
+    columns = []
+    for field in schema:
+        found, wanted = given.get(field.name.lower()), spark_type(field.type)
+        if found is None:
+            column = (absent or {}).get(field.name, F.lit(None).cast(wanted))
+        else:
+            column = assigned(F.col(quoted(found.name)), found.dataType, wanted, field.name)
+        columns.append(column.alias(field.name))
+    return frame.select(*columns, *(F.col(quoted(name)) for name in beside))
+
+
+def evolved(schema: Schema, rows: T.StructType) -> Schema:
+    """The schema with the columns, nested ones too, that only the new rows have, and with wider types."""
+    _verify_unique(rows)
+    merged = _merged(schema, from_spark(rows))
+    assert isinstance(merged, Struct)
+    return merged
+
+
+def _merged(held: DataType, new: DataType) -> DataType:
+    match held, new:
+        case Struct(), Struct():
+            return Struct(tuple(_merged_fields(held, new)))
+        case Array(element), Array(other):
+            return replace(held, element=_merged(element, other))
+        case Map(key, value), Map(other_key, other):
+            return replace(held, key=_merged(key, other_key), value=_merged(value, other))
+    # Only a wider type is taken over; whether the table may widen is the format's to say.
+    return new if str(new) in _WIDER.get(str(held), ()) else held
+
+
+def _merged_fields(held: Struct, new: Struct) -> list[Field]:
+    given = {field.name.lower(): field for field in new}
+    fields = [
+        replace(field, type=_merged(field.type, given[field.name.lower()].type))
+        if field.name.lower() in given
+        else field
+        for field in held
+    ]
+    known = {field.name.lower() for field in held}
+    # A column that older rows do not have is null there.
+    return fields + [replace(field, nullable=True) for field in new if field.name.lower() not in known]
+
+
+def _verify_unique(rows: T.StructType) -> None:
+    seen: set[str] = set()
+    for name in rows.names:
+        if name.lower() in seen:
+            raise InvalidOperationError(f"column {name!r} appears twice in the new rows")
+        seen.add(name.lower())

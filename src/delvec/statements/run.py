@@ -1,0 +1,161 @@
+"""Statements run: on the tables of delvec by their verbs, all others by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+import pyarrow as pa
+from pyspark.errors import ParseException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from delvec.spark.session import verify_running
+from delvec.spark.target import OperationResult
+from delvec.statements import dry_run, run_ddl, run_dml, run_insert, run_show, unsupported, views
+from delvec.statements.cursor import Cursor
+from delvec.statements.lexer import tokenize
+from delvec.statements.parameters import Arguments, Parameters
+from delvec.statements.parser import parse
+from delvec.statements.run_query import Frames
+from delvec.statements.statement import (
+    AddColumns,
+    Create,
+    CreateView,
+    Delete,
+    DescribeDetail,
+    DescribeHistory,
+    DescribeTable,
+    DropTable,
+    Explain,
+    Insert,
+    Merge,
+    MultiInsert,
+    Other,
+    Query,
+    SetProperties,
+    ShowColumns,
+    ShowProperties,
+    Statement,
+    Truncate,
+    UnsetProperties,
+    Update,
+)
+from delvec.statements.table_names import Tables
+from delvec.statements.table_references import relations
+from delvec.table import unregister
+
+Definition = Create | SetProperties | UnsetProperties | AddColumns | Truncate | DropTable | CreateView
+
+_AFFECTED, _UPDATED = "num_affected_rows", "num_updated_rows"
+_DELETED, _INSERTED = "num_deleted_rows", "num_inserted_rows"
+
+
+def sql(spark: SparkSession, text: str, args: Arguments | None = None) -> DataFrame:
+    """Run one SQL statement, in Spark's words, in which tables of delvec may stand.
+
+    They are named delvec.`path`, delta.`path`, or by a name given with ``Table.register``. ``args`` are the
+    values of the markers ``:name`` (a dict) or ``?`` (a list). A statement on such a table runs by delvec, a
+    query that reads one by Spark over delvec's scans, and any other by ``spark.sql`` as it is.
+
+    Gives a DataFrame: the rows of a query, the counts of a change (one row), nothing for a definition.
+    """
+    verify_running(spark)
+    tables = Tables(spark)
+    statement = parse(text, tables.is_ours)
+    if _is_sparks(statement, tables):
+        return _run_by_spark(spark, text, args)
+    frames = Frames(spark, tables, Parameters(text, tokenize(text), args))
+    match statement:
+        case Query(query):
+            return frames.of(query)
+        case DescribeHistory():
+            return run_show.history(frames, statement)
+        case DescribeDetail():
+            return run_show.detail(frames, statement)
+        case DescribeTable():
+            return run_show.table(frames, statement)
+        case ShowColumns():
+            return run_show.columns(frames, statement)
+        case ShowProperties():
+            return run_show.table_properties(frames, statement)
+        case Explain(change):
+            return dry_run.explain(frames, change)
+        case Delete() | Update() | Merge() | Insert() | MultiInsert():
+            return _counts(spark, _change(frames, statement))
+        case Other():
+            raise AssertionError(text)
+    _define(frames, statement)
+    return spark.createDataFrame([], StructType([]))
+
+
+def _run_by_spark(spark: SparkSession, text: str, args: Arguments | None) -> DataFrame:
+    try:
+        return spark.sql(text) if args is None else spark.sql(text, args=args)  # type: ignore[arg-type]
+    except ParseException:
+        # Of Delta Lake's own statements, which a session without its jar does not know.
+        found = unsupported.missing_at(Cursor(text, tokenize(text)))
+        if found is None:
+            raise
+        raise unsupported.unsupported(found) from None
+
+
+def _is_sparks(statement: Statement, tables: Tables) -> bool:
+    """Whether no table of ours is in it."""
+    match statement:
+        case Other():
+            return True
+        case Query(query) | CreateView(query=query):
+            return not any(tables.is_ours(relation.name) for relation in relations(query))
+    return False
+
+
+def _define(frames: Frames, statement: Definition) -> None:
+    """Statements that give no rows."""
+    match statement:
+        case Create():
+            run_ddl.create(frames, statement)
+        case SetProperties():
+            run_ddl.set_properties(frames, statement)
+        case UnsetProperties():
+            run_ddl.unset_properties(frames, statement)
+        case AddColumns():
+            run_ddl.add_columns(frames, statement)
+        case Truncate(table):
+            frames.tables.of(table).delete()
+        case DropTable(table):
+            unregister(table.parts[0])
+        case CreateView():
+            views.run(frames, statement)
+        case _:
+            assert_never(statement)
+
+
+def _change(frames: Frames, statement: Statement) -> Mapping[str, int | None]:
+    """The counts, by the names that Delta-Spark has for them."""
+    match statement:
+        case Delete():
+            return {_AFFECTED: _metric(run_dml.delete(frames, statement), "numDeletedRows")}
+        case Update():
+            return {_AFFECTED: _metric(run_dml.update(frames, statement), "numUpdatedRows")}
+        case Insert():
+            count = _metric(run_insert.insert(frames, statement), "numOutputRows")
+            return {_AFFECTED: count, _INSERTED: count}
+        case MultiInsert():
+            results = run_insert.insert_all(frames, statement)
+            count = sum(_metric(result, "numOutputRows") or 0 for result in results)
+            return {_AFFECTED: count, _INSERTED: count}
+    assert isinstance(statement, Merge)
+    result = run_dml.merge(frames, statement)
+    names = {_UPDATED: "Updated", _DELETED: "Deleted", _INSERTED: "Inserted"}
+    counts = {name: _metric(result, f"numTargetRows{what}") for name, what in names.items()}
+    return {_AFFECTED: sum(count or 0 for count in counts.values())} | counts
+
+
+def _metric(result: OperationResult, name: str) -> int | None:
+    return result.metrics.get(name)
+
+
+def _counts(spark: SparkSession, counts: Mapping[str, Any]) -> DataFrame:
+    columns = {name: pa.array([count], pa.int64()) for name, count in counts.items()}
+    return spark.createDataFrame(pa.table(columns))
