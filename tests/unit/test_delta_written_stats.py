@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from delvec import location
+from delvec.delta.stats import parser
 from delvec.delta.stats.bounds import upper_text
 from delvec.delta.stats.columns import StatsRules, stats_rules
-from delvec.delta.stats.parser import Leaf, parser
+from delvec.delta.stats.parser import Leaf
 from delvec.delta.stats.writer import stats_texts, widened, written_stats
 from delvec.delta.table import DeltaTable
 from delvec.errors import FormatError
