@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import types as T  # noqa: N812 - as Spark's own documentation has it
+from pyspark.sql import types as T
 
 from delvec.errors import InvalidOperationError
 from verbs import MAPPED, VECTORS_OFF, frame_of, holds, refused, rows_of

@@ -151,7 +151,7 @@ def test_a_condition_of_the_moment_is_not_asked_of_new_rows_alone(
 
 
 def test_a_column_is_checked_by_reading(spark: Any, made: Callable[..., str]) -> None:
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     place = made()
     table = losing(spark, place, lambda other: other.append(rows(spark, (9, 90))))

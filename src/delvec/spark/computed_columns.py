@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+from pyspark.sql import functions as F
 
 from delvec.errors import InvalidOperationError
 from delvec.row_delta import WriteRules

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+from pyspark.sql import functions as F
 
 from delvec.errors import InvalidOperationError
 from delvec.spark.session import kept_frame

@@ -19,7 +19,7 @@ from functools import reduce
 import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+from pyspark.sql import functions as F
 
 from delvec.bitmap import Bitmap
 from delvec.errors import InvalidOperationError

@@ -8,8 +8,8 @@ string in anything else. Structs go by the names of their fields.
 from __future__ import annotations
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from delvec.errors import InvalidOperationError
 from delvec.spark.row_checks import VIOLATION

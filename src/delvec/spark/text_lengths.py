@@ -12,7 +12,7 @@ from functools import reduce
 from operator import and_
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+from pyspark.sql import functions as F
 
 from delvec.schema import Array, DataType, Map, Schema, Struct, Text, has_length, varchar
 from delvec.spark.types import column_metadata, quoted

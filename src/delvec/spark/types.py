@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pyspark.errors import PySparkTypeError
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation has it
+from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from delvec.declared_types import CHAR_OR_VARCHAR, declared, with_lengths

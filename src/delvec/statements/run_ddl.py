@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql import types as T  # noqa: N812 - as Spark's own documentation has it
+from pyspark.sql import types as T
 
 from delvec import location
 from delvec.errors import InvalidOperationError, TableNotFoundError
