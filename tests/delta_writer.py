@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,9 @@ from delvec.bitmap import Bitmap
 from delvec.deletes.loader import load_vectors
 from delvec.delta.snapshot import Snapshot
 from delvec.delta.table import DeltaTable
+from delvec.partition_spec import UNPARTITIONED, PartitionSpec
 from delvec.plan import Base
-from delvec.row_delta import ADDED_SCHEMA, VECTORS_SCHEMA, Committed, Outcome, Read, RowDelta, Verb
+from delvec.row_delta import VECTORS_SCHEMA, Committed, Outcome, Read, RowDelta, Verb, added_schema
 from delvec.schema import Field, Primitive, Schema, Struct
 from delvec.storage import Storage
 
@@ -39,9 +40,9 @@ def numbers(first: int, last: int) -> pa.Table:
 
 
 def put_file(
-    storage: Storage, rows: pa.Table, *, partition: Sequence[str | None] = (), folder: str = ""
+    storage: Storage, rows: pa.Table, *, partition: Mapping[str, Any] | None = None, folder: str = ""
 ) -> dict[str, Any]:
-    """Write a data file; returned is its row of ``ADDED_SCHEMA``."""
+    """Write a data file; returned is its row of ``RowDelta.added``."""
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink)
     data = sink.getvalue().to_pybytes()
@@ -51,12 +52,12 @@ def put_file(
         "location": f"{storage.root}/{path}",
         "size": len(data),
         "modified_ms": 1_700_000_000_000,
-        "partition": list(partition),
+        "partition": partition or {},
     }
 
 
-def added(files: Iterable[Mapping[str, Any]]) -> pa.Table:
-    return pa.Table.from_pylist(list(files), schema=ADDED_SCHEMA)
+def added(files: Iterable[Mapping[str, Any]], spec: PartitionSpec = UNPARTITIONED) -> pa.Table:
+    return pa.Table.from_pylist(list(files), schema=added_schema(spec))
 
 
 def append_delta(snapshot: Snapshot, *tables: pa.Table, **more: Any) -> RowDelta:

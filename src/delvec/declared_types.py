@@ -58,18 +58,18 @@ class _Reader:
 
     def read(self, data_type: DataType) -> DataType:
         match data_type:
-            case Array(element, contains_null):
+            case Array(element):
                 self._expect("array<")
                 element = self.read(element)
                 self._expect(">")
-                return Array(element, contains_null)
-            case Map(key, value, contains_null):
+                return replace(data_type, element=element)
+            case Map(key, value):
                 self._expect("map<")
                 key = self.read(key)
                 self._expect(",")
                 value = self.read(value)
                 self._expect(">")
-                return Map(key, value, contains_null)
+                return replace(data_type, key=key, value=value)
             case Struct(fields):
                 return self._struct(fields)
         return self._leaf(data_type)

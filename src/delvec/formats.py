@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from delvec.errors import FormatError
+    from delvec.partition_spec import PartitionField, PartitionSpec
     from delvec.plan import ScanPlan
     from delvec.predicate import SqlSettings
     from delvec.row_delta import Isolation, MetadataChange, Outcome, RowDelta, Verb, Won, WriteRules
@@ -42,7 +43,9 @@ class Snapshot(Protocol):
         ...
 
     @property
-    def partition_columns(self) -> tuple[str, ...]: ...
+    def spec(self) -> PartitionSpec:
+        """The partitioning of files that are written now."""
+        ...
 
     def plan(
         self,
@@ -110,10 +113,13 @@ class Table(Protocol):
         self,
         schema: Schema,
         *,
-        partition_by: Sequence[str] = (),
+        partition_by: Sequence[PartitionField] = (),
         properties: Mapping[str, str] | None = None,
     ) -> Snapshot:
-        """The table as it will be, before its first commit, which is made on top of this."""
+        """The snapshot before the first commit of a new table. The first commit is made on top of it.
+
+        A partitioning that the format does not have is refused by the name of the transform.
+        """
         ...
 
     def commit(self, snapshot: Any, delta: RowDelta) -> Outcome:

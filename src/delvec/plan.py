@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from delvec.chunked import Rows, rows_of
-from delvec.schema import DataType, Schema
+from delvec.partition_spec import PartitionSpec
+from delvec.schema import Schema
 
 if TYPE_CHECKING:
-    from delvec.file_facts import ColumnPath, SelectableFacts
+    from delvec.file_facts import SelectableFacts
     from delvec.predicate import Condition
 
 MATCH_SOME = "some"
@@ -104,22 +105,6 @@ class Base:
     version: int
     ref: str | None = None
     schema_id: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionField:
-    """A partition column: the field's path in the schema, its transform, and the resulting type."""
-
-    name: str
-    source: ColumnPath
-    transform: str
-    type: DataType
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionSpec:
-    spec_id: int
-    fields: tuple[PartitionField, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ from enum import StrEnum
 
 import pyarrow as pa
 
+from delvec.partition_spec import UNPARTITIONED, PartitionSpec
 from delvec.plan import Base
-from delvec.schema import Schema
+from delvec.schema import Field, Schema
 from delvec.storage import Storage
 
 ADDED_SCHEMA = pa.schema(
@@ -24,20 +25,32 @@ ADDED_SCHEMA = pa.schema(
         pa.field("location", pa.string(), nullable=False),
         pa.field("size", pa.int64(), nullable=False),
         pa.field("modified_ms", pa.int64(), nullable=False),
-        pa.field("partition", pa.list_(pa.string()), nullable=False),
         pa.field("record_count", pa.int64()),
         pa.field("stats", pa.string()),
     ]
 )
-"""Columns of ``RowDelta.added`` and ``change_files``: data files that are in their place already.
+"""Columns of ``RowDelta.added`` and ``change_files``, ahead of ``partition``: data files in their final
+place.
 
 location    absolute, percent-decoded, below the table's location
-partition   a text for each partition column, in the order of ``WriteRules.partition_by``, null where the
-            value is null: numbers in decimal, ``true`` and ``false``, dates as ``2025-01-31``, timestamps as
-            ``2025-01-31T12:00:00.000000Z`` (without the ``Z`` where they have no zone), strings and binary
-            as they are
+partition   a struct with the partition value for each field of ``WriteRules.spec``, in the Arrow type of the
+            field's result
 record_count, stats   what the format has found out of the file, in its own words; null: not yet
 """
+
+
+def added_schema(spec: PartitionSpec) -> pa.Schema:
+    """The columns of new files that are partitioned by ``spec``."""
+    return ADDED_SCHEMA.append(pa.field("partition", spec.value_type, nullable=False))
+
+
+def no_added_files() -> pa.Table:
+    return added_schema(UNPARTITIONED).empty_table()
+
+
+def all_files(*parts: pa.Table) -> pa.Table:
+    """New files of several parts. A part without files may have the columns of another spec."""
+    return pa.concat_tables([part for part in parts if len(part)] or parts[:1])
 
 
 _FILE_IDS = uuid.UUID("2b8f0f0e-4f0c-5d3a-9a55-0d4f6c1e7b21")
@@ -91,6 +104,11 @@ Measure = Callable[[Storage, Sequence[str]], pa.Table]
 """Reads what the format tells of new data files: ``record_count`` and ``stats`` of ``ADDED_SCHEMA``."""
 
 
+Folders = Callable[[pa.StructArray], Sequence[str]]
+"""Chooses the folder of each new file by its partition values: a path below the table's location, or empty.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Constraint:
     """A condition that no written row may violate; null satisfies it where ``null_holds``."""
@@ -106,8 +124,11 @@ class WriteRules:
 
     schema            the table's columns; what is stored stands under ``physical_name``, with the field's id
                       in the Parquet schema where ``with_ids``
-    partition_by      columns whose values are not in the files but in ``RowDelta.added``; they are in the
-                      files as well where ``store_partitions``
+    spec              the partitioning of new files. Unless ``store_partitions``, files do not contain the
+                      columns whose values are partition values (``spec.identity_columns``)
+    folders           the folders of new files
+    empty_partition_is_null   the format records an empty string as a null partition value
+    refused_partition_text    a string that no partition value may be, because the format reads it as null
     vectors           rows may be deleted by vectors; else their files are written again without them
     measure           what is to be read of new files, once they are written
     rewrite_share     a file of which more than this share of rows would be deleted, old deletes included, is
@@ -116,24 +137,28 @@ class WriteRules:
     generated         top-level columns whose value follows from the row's others: SQL expressions by name
     defaults          values for top-level columns that a new row lacks: constant SQL expressions by name
     change_files      changes of rows must also be written as files of their own
-    row_id_column, row_version_column   where rows that move keep their lineage: the stored columns' names
+    row_id, row_version   the stored columns in which rows keep their id, and the version that changed them
+                      last, when they move to another file; None: the table does not keep them
     target_file_size  bytes of a data file, about
     store_vectors     how executors store vectors; None: only the driver does
     """
 
     schema: Schema
-    partition_by: tuple[str, ...]
+    spec: PartitionSpec
+    folders: Folders
     vectors: bool
     measure: Measure
     with_ids: bool = False
     store_partitions: bool = False
+    empty_partition_is_null: bool = False
+    refused_partition_text: str | None = None
     append_only: bool = False
     constraints: tuple[Constraint, ...] = ()
     generated: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)
     change_files: bool = False
-    row_id_column: str | None = None
-    row_version_column: str | None = None
+    row_id: Field | None = None
+    row_version: Field | None = None
     target_file_size: int = 128 << 20
     store_vectors: StoreVectors | None = None
     rewrite_share: float | None = None
@@ -218,11 +243,11 @@ class RowDelta:
     read: Read
     verb: Verb = Verb.MERGE
     metrics: Mapping[str, int] = field(default_factory=dict)
-    added: pa.Table = field(default_factory=ADDED_SCHEMA.empty_table)
+    added: pa.Table = field(default_factory=no_added_files)
     removed: pa.Array = field(default_factory=lambda: pa.array([], pa.int64()))
     rewritten: pa.Array = field(default_factory=lambda: pa.array([], pa.int64()))
     vectors: pa.Table = field(default_factory=VECTORS_SCHEMA.empty_table)
-    change_files: pa.Table = field(default_factory=ADDED_SCHEMA.empty_table)
+    change_files: pa.Table = field(default_factory=no_added_files)
     metadata: MetadataChange | None = None
     txn: Txn | None = None
     data_change: bool = True

@@ -1,7 +1,8 @@
 """A table's schema, in terms that every format shares.
 
-Types carry the names Spark uses (``long``, ``timestamp_ntz``, ``decimal(10,2)``), because Spark is
-what reads and writes the rows. A field knows both what users call it and how data files hold it.
+Types have the names that Spark uses (``long``, ``timestamp_ntz``, ``decimal(10,2)``), because Spark reads and
+writes the rows. Types that Spark does not have (``uuid``, ``fixed(16)``, nanoseconds) have names in the same
+style. A field has two names: the one that users see, and the one in data files.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pyarrow as pa
 from delvec.errors import UnsupportedFeatureError
 
 COMMENT = "comment"
+"""The key of a column's comment in ``Field.metadata``."""
 
 
 def _no_metadata() -> Mapping[str, Any]:
@@ -34,9 +36,9 @@ class Primitive:
 
 @dataclass(frozen=True, slots=True)
 class Text(Primitive):
-    """A string whose length is declared: ``char(n)``, which is padded with spaces, or ``varchar(n)``.
+    """A string of a declared length: ``char(n)``, which is padded with spaces, or ``varchar(n)``.
 
-    Files hold it as any string. Where the length does not matter it is ``Primitive("string")``.
+    Files store it like any other string. It matches ``Primitive("string")`` in patterns.
     """
 
     length: int
@@ -64,9 +66,24 @@ class Decimal:
 
 
 @dataclass(frozen=True, slots=True)
+class Fixed:
+    """Bytes of one length."""
+
+    length: int
+
+    def __str__(self) -> str:
+        return f"fixed({self.length})"
+
+
+@dataclass(frozen=True, slots=True)
 class Array:
+    """``element_id`` is the Parquet field id of the elements. Two arrays are equal whatever their ids are:
+    the id says where the values are stored, not of what type they are.
+    """
+
     element: DataType
     contains_null: bool = True
+    element_id: int | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return f"array<{self.element}>"
@@ -74,9 +91,13 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Map:
+    """``key_id`` and ``value_id`` are Parquet field ids, which do not count in comparisons, as in `Array`."""
+
     key: DataType
     value: DataType
     value_contains_null: bool = True
+    key_id: int | None = field(default=None, compare=False)
+    value_id: int | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return f"map<{self.key},{self.value}>"
@@ -86,9 +107,9 @@ class Map:
 class Field:
     """One column, or one field of a struct.
 
-    ``physical_name`` is its name in data files and statistics; ``field_id`` its Parquet field id.
-    ``widened_from`` lists the types that older data files may still hold it in.
-    ``metadata`` is the format's own, except ``COMMENT``: what users say of the column.
+    ``physical_name`` is the name in data files and statistics, ``field_id`` the Parquet field id.
+    ``widened_from`` lists the types that the column may still have in older data files.
+    ``metadata`` belongs to the format, except for the comment, under the key ``COMMENT``.
     """
 
     name: str
@@ -106,8 +127,8 @@ class Field:
 
     @property
     def comment(self) -> str | None:
-        found = self.metadata.get(COMMENT)
-        return found if isinstance(found, str) else None
+        comment = self.metadata.get(COMMENT)
+        return comment if isinstance(comment, str) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +142,13 @@ class Struct:
         return iter(self.fields)
 
     def find(self, name: str, *, case_sensitive: bool = False) -> list[Field]:
-        """The fields of that name: none, one, or (ignoring case) several."""
+        """The fields of this name: none, one or, if case is ignored, several."""
         if case_sensitive:
             return [f for f in self.fields if f.name == name]
         return [f for f in self.fields if f.name.lower() == name.lower()]
 
 
-DataType = Primitive | Decimal | Array | Map | Struct
+DataType = Primitive | Decimal | Fixed | Array | Map | Struct
 Schema = Struct
 
 PRIMITIVES: Mapping[str, pa.DataType] = MappingProxyType(
@@ -144,6 +165,10 @@ PRIMITIVES: Mapping[str, pa.DataType] = MappingProxyType(
         "date": pa.date32(),
         "timestamp": pa.timestamp("us", tz="UTC"),
         "timestamp_ntz": pa.timestamp("us"),
+        "timestamp_ns": pa.timestamp("ns", tz="UTC"),
+        "timestamp_ntz_ns": pa.timestamp("ns"),
+        "time": pa.time64("us"),
+        "uuid": pa.binary(16),
         "void": pa.null(),
         "variant": pa.struct([("metadata", pa.binary()), ("value", pa.binary())]),
     }
@@ -151,12 +176,12 @@ PRIMITIVES: Mapping[str, pa.DataType] = MappingProxyType(
 
 
 def is_string(data_type: DataType | None) -> bool:
-    """Whether it is a string, of a declared length or not."""
+    """Whether the type is a string, with or without a declared length."""
     return isinstance(data_type, Primitive) and data_type.name == "string"
 
 
 def has_length(data_type: DataType) -> bool:
-    """Whether the type, or one inside it, is a string with a declared length."""
+    """Whether the type is, or contains, a string with a declared length."""
     match data_type:
         case Text():
             return True
@@ -170,12 +195,14 @@ def has_length(data_type: DataType) -> bool:
 
 
 def arrow_type(data_type: DataType) -> pa.DataType:
-    """The Arrow type that holds values of ``data_type``, with logical field names."""
+    """The Arrow type for values of ``data_type``. Fields of structs have the names that users see."""
     match data_type:
         case Primitive(name) if name in PRIMITIVES:
             return PRIMITIVES[name]
         case Decimal(precision, scale):
             return pa.decimal128(precision, scale)
+        case Fixed(length):
+            return pa.binary(length)
         case Array(element, contains_null):
             return pa.list_(pa.field("element", arrow_type(element), nullable=contains_null))
         case Map(key, value, value_contains_null):

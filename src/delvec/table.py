@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from delvec import detect, formats
 from delvec.errors import DelvecError, InvalidOperationError, StorageError, UnsupportedFeatureError
+from delvec.partition_spec import identity_fields
 from delvec.plan import ScanPlan
 from delvec.row_delta import Isolation, Txn
 from delvec.schema import Schema
@@ -39,7 +40,15 @@ from delvec.spark.session import session_storage_options, sql_settings, verify_r
 from delvec.spark.set_clause import Assignments
 from delvec.spark.target import OperationResult, Target, translated
 from delvec.spark.text_lengths import as_created
-from delvec.spark.types import as_nullable, from_spark, logical, parse_ddl, quoted, spark_type
+from delvec.spark.types import (
+    as_nullable,
+    from_spark,
+    logical,
+    parse_ddl,
+    quoted,
+    spark_type,
+    verify_spark_type,
+)
 from delvec.spark.update import update
 from delvec.spark.version_times import instant_of
 
@@ -108,7 +117,7 @@ class Table:
         frame = None if isinstance(given, StructType | str) else frame_of(spark, given, None)
         schema = as_created(spark, _schema(given if frame is None else frame))
         by = [partition_by] if isinstance(partition_by, str) else list(partition_by)
-        draft = table.draft(schema, partition_by=by, properties=properties)
+        draft = table.draft(schema, partition_by=identity_fields(schema, by), properties=properties)
         target = Target(spark, table, draft, draft.rules(), sql_settings(spark))
         _run(lambda: append.create(target, frame))
         return cls(spark, table)
@@ -152,8 +161,8 @@ class Table:
             ("version", snapshot.version),
             ("columns", _listed(snapshot.schema)),
         ]
-        if snapshot.partition_columns:
-            facts.append(("partitioned by", ", ".join(snapshot.partition_columns)))
+        if snapshot.spec.fields:
+            facts.append(("partitioned by", ", ".join(map(str, snapshot.spec.fields))))
         return html_pairs("delvec table", facts)
 
     def to_df(
@@ -529,7 +538,9 @@ def _filtered(frame: DataFrame, where: str | Column, problem: InvalidOperationEr
 def _chosen(columns: Sequence[str], snapshot: formats.Snapshot, spark: SparkSession) -> list[str]:
     case_sensitive = sql_settings(spark).case_sensitive
     for name in columns:
-        if len(snapshot.schema.find(name, case_sensitive=case_sensitive)) != 1:
+        found = snapshot.schema.find(name, case_sensitive=case_sensitive)
+        if len(found) != 1:
             known = ", ".join(field.name for field in snapshot.schema)
             raise InvalidOperationError(f"unknown column {name!r} in columns, expected some of {known}")
+        verify_spark_type(found[0])
     return [quoted(name) for name in columns]

@@ -113,7 +113,8 @@ def test_columns_that_we_added_and_widened(delta_spark: Any, tmp_path: Path) -> 
     table = DeltaTable.create(str(tmp_path / "t"), short, partition_by=["name"], properties=properties)
     first = table.snapshot().rules().schema
     rows = pa.table({first.fields[0].physical_name: pa.array([1, 2], pa.int32())})
-    files = added([put_file(table.storage, rows, partition=["a b"])])
+    file = put_file(table.storage, rows, partition={"name": "a b"})
+    files = added([file], table.snapshot().spec)
     committed(table.commit(table.snapshot(), RowDelta(Base(0), "WRITE", {}, Read(blind=True), added=files)))
     wider = Struct(
         (Field("id", Primitive("long")), Field("name", Primitive("string")), Field("n", Primitive("double")))

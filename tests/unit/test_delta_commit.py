@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import threading
 from pathlib import Path
@@ -36,9 +37,11 @@ from delvec.delta import vector_writer
 from delvec.delta.action_reader import parse_actions, verify_commit
 from delvec.delta.table import DeltaTable
 from delvec.errors import CorruptVectorError, InvalidOperationError, UnsupportedFeatureError
+from delvec.partition_spec import PartitionField, PartitionSpec
 from delvec.plan import Base
 from delvec.row_delta import VECTORS_SCHEMA, Lost, Read, RowDelta, Txn
 from delvec.schema import Field, Primitive, Struct
+from delvec.transforms import IDENTITY
 from rows import multiset, read_rows
 
 
@@ -391,25 +394,32 @@ def test_partition_values(tmp_path: Path) -> None:
     )
     schema = table.snapshot().rules().schema
     physical = {field.name: field.physical_name for field in schema}
-    texts = (
-        "2025-01-31",
-        "2025-01-31T12:00:00.000000Z",
-        "2025-01-31T12:00:00.500000",
-        "-3",
-        "true",
+    noon = dt.datetime(2025, 1, 31, 12)
+    values = (
+        noon.date(),
+        noon.replace(tzinfo=dt.UTC),
+        noon.replace(microsecond=500_000),
+        -3,
+        True,
         "a/b=ü %",
     )
     rows = pa.table({physical["id"]: pa.array([1, 2], pa.int64())})
     files = [
-        put_file(table.storage, rows, partition=texts, folder="x=1 %2F"),
-        put_file(table.storage, rows, partition=(None, None, None, None, None, "")),
+        put_file(table.storage, rows, partition=dict(zip(columns, values, strict=True)), folder="x=1 %2F"),
+        put_file(table.storage, rows, partition={"name": ""}),
     ]
-    committed(
-        table.commit(table.snapshot(), RowDelta(Base(0), "WRITE", {}, Read(blind=True), added=added(files)))
-    )
+    new = added(files, table.snapshot().spec)
+    committed(table.commit(table.snapshot(), RowDelta(Base(0), "WRITE", {}, Read(blind=True), added=new)))
     adds = bodies(table.storage, 1, "add")
     assert adds[0]["path"].startswith("x=1%20%252F/part-")
-    assert adds[0]["partitionValues"][physical["local"]] == "2025-01-31 12:00:00.500000"
+    assert adds[0]["partitionValues"] == {
+        physical["a day"]: "2025-01-31",
+        physical["at"]: "2025-01-31T12:00:00.000000Z",
+        physical["local"]: "2025-01-31 12:00:00.500000",
+        physical["n"]: "-3",
+        physical["f"]: "true",
+        physical["name"]: "a/b=ü %",
+    }
     assert set(adds[1]["partitionValues"].values()) == {None}
     expected = multiset(read_rows(table.snapshot().plan(), table.storage))
     assert len(table.snapshot().plan("name = 'a/b=ü %' AND n = -3").files) == 1
@@ -418,15 +428,23 @@ def test_partition_values(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "message"),
-    [(("x",), "is 'x', expected a integer"), ((), "has 0 partition values"), (("1", "2"), "has 2 partition")],
+    ("fields", "message"),
+    [
+        ({"n": "string"}, "struct<n: string>, expected struct<n: int32>"),
+        ({}, r"struct<>, expected"),
+        ({"n": "integer", "m": "integer"}, "struct<n: int32, m: int32>, expected"),
+    ],
 )
-def test_partition_values_that_are_none(texts: tuple[str, ...], message: str) -> None:
+def test_partition_values_of_another_partitioning(fields: dict[str, str], message: str) -> None:
     schema = Struct((Field("id", LONG), Field("n", Primitive("integer"))))
     table = DeltaTable.create(memory_location(), schema, partition_by=["n"])
-    file = put_file(table.storage, numbers(0, 1).select(["id"]), partition=texts)
+    file = put_file(table.storage, numbers(0, 1).select(["id"]))
+    spec = PartitionSpec(
+        0, tuple(PartitionField(name, (name,), IDENTITY, Primitive(kind)) for name, kind in fields.items())
+    )
+    delta = RowDelta(Base(0), "WRITE", {}, Read(blind=True), added=added([file], spec))
     with pytest.raises(InvalidOperationError, match=message):
-        table.commit(table.snapshot(), RowDelta(Base(0), "WRITE", {}, Read(blind=True), added=added([file])))
+        table.commit(table.snapshot(), delta)
 
 
 def test_change_files() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -31,10 +32,12 @@ from delvec.delta.features import Protocol
 from delvec.delta.protocol_upgrade import INITIAL, upgraded
 from delvec.delta.table import DeltaTable
 from delvec.errors import DelvecError, FormatError, InvalidOperationError, UnsupportedFeatureError
+from delvec.partition_spec import PartitionField
 from delvec.plan import Base
 from delvec.row_delta import Constraint, MetadataChange, Outcome, Read, RowDelta, Verb
-from delvec.schema import Array, Decimal, Field, Map, Primitive, Schema, Struct, varchar
+from delvec.schema import Array, DataType, Decimal, Field, Fixed, Map, Primitive, Schema, Struct, varchar
 from delvec.storage import open_storage
+from delvec.transforms import parse_transform
 from rows import multiset, read_rows
 
 INT, SHORT, DOUBLE = Primitive("integer"), Primitive("short"), Primitive("double")
@@ -256,8 +259,8 @@ def test_times_switched_on_later() -> None:
 def test_rows_get_ids_above_those_given_out() -> None:
     table = new_table(properties={"delta.enableRowTracking": "true"})
     rules = table.snapshot().rules()
-    assert rules.row_id_column is not None
-    assert rules.row_id_column.startswith("_row-id-col-")
+    assert rules.row_id is not None
+    assert rules.row_id.name.startswith("_row-id-col-")
     committed(append(table, numbers(0, 10), numbers(10, 15)))
     committed(delete(table, {0: [1]}))
     old = table.snapshot()
@@ -323,6 +326,28 @@ def test_schemas_that_are_refused(schema: Schema, partition_by: tuple[str, ...],
     assert open_storage(location).list() == []
 
 
+@pytest.mark.parametrize(
+    "data_type", [Primitive("uuid"), Primitive("time"), Primitive("timestamp_ns"), Fixed(4)]
+)
+def test_types_that_delta_does_not_have(data_type: DataType) -> None:
+    location = memory_location()
+    with pytest.raises(UnsupportedFeatureError, match=re.escape(f"Delta has no type {data_type}")):
+        DeltaTable.create(location, Struct((Field("id", LONG), Field("a", Array(data_type)))))
+    table = DeltaTable.create(location, NUMBERS)
+    with pytest.raises(UnsupportedFeatureError, match=re.escape(f"Delta has no type {data_type}")):
+        set_schema(table, Struct((*NUMBERS.fields, Field("x", data_type))))
+
+
+@pytest.mark.parametrize("text", ["bucket[4]", "truncate[10]", "void"])
+def test_transforms_that_delta_does_not_have(text: str) -> None:
+    transform = parse_transform(text)
+    field = PartitionField("p", ("id",), transform, transform.result_type(LONG))
+    table = DeltaTable.open(memory_location())
+    with pytest.raises(UnsupportedFeatureError, match="Delta tables cannot be partitioned by") as error:
+        table.draft(NUMBERS, partition_by=[field])
+    assert error.value.feature == f"partition transform {text}"
+
+
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_column_mapping_on_a_new_table(tmp_path: Any, mode: str) -> None:
     inner = Struct((Field("x y", LONG),))
@@ -346,10 +371,8 @@ def test_column_mapping_on_a_new_table(tmp_path: Any, mode: str) -> None:
             [stored(a, pa.int64()), stored(s, pa.struct([stored(s.type.fields[0], pa.int64())]))]
         ),
     )
-    file = put_file(table.storage, rows, partition=["q"])
-    committed(
-        table.commit(table.snapshot(), RowDelta(Base(0), "WRITE", {}, Read(blind=True), added=added([file])))
-    )
+    files = added([put_file(table.storage, rows, partition={"p": "q"})], table.snapshot().spec)
+    committed(table.commit(table.snapshot(), RowDelta(Base(0), "WRITE", {}, Read(blind=True), added=files)))
     expected = multiset([{"a b": i, "s": {"x y": 5}, "p": "q"} for i in (1, 2)])
     assert multiset(read_rows(table.snapshot().plan(), table.storage)) == expected
     assert bodies(table.storage, 1, "add")[0]["partitionValues"] == {p.physical_name: "q"}
@@ -586,7 +609,7 @@ def test_properties_count_only_with_their_feature() -> None:
     rules = old_table(properties=on, features=("timestampNtz",)).snapshot().rules()
     assert (rules.vectors, rules.append_only, rules.change_files) == (False, False, False)
     assert rules.constraints == ()
-    assert rules.row_id_column is None
+    assert rules.row_id is None
     features = ("deletionVectors", "appendOnly", "changeDataFeed", "checkConstraints", "rowTracking")
     log = LogWriter(open_storage(memory_location()))
     body = protocol()
@@ -597,7 +620,7 @@ def test_properties_count_only_with_their_feature() -> None:
     assert rules.append_only
     assert rules.change_files
     assert rules.constraints == (Constraint("c", "id > 0"),)
-    assert rules.row_id_column == "r"
+    assert rules.row_id == Field("r", LONG)
 
 
 def test_vectors_need_the_feature_of_readers_too() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from delvec.delta.partition_values import partition_values
-from delvec.errors import FormatError
-from delvec.schema import DataType, Decimal, Field, Primitive
+from delvec.delta.partition_values import partition_folders, partition_maps, partition_values
+from delvec.errors import FormatError, InvalidOperationError, UnsupportedFeatureError
+from delvec.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type
 
 UTC = dt.UTC
 MAPS = pa.map_(pa.string(), pa.string())
@@ -90,3 +90,77 @@ def test_no_files_at_all() -> None:
 def test_what_is_no_such_value_is_refused(kind: DataType, text: str) -> None:
     with pytest.raises(FormatError, match=r"partition value of column logical is .* expected a"):
         values(kind, text)
+
+
+NOON = dt.datetime(2024, 2, 29, 12, 30)
+
+
+def written(kind: DataType, value: Any) -> tuple[str | None, str]:
+    """The text in the log, and the folder, of a file with this partition value."""
+    field = Field("logical", kind, physical_name="phys ical")
+    struct = pa.struct([("logical", arrow_type(kind))])
+    column = pa.chunked_array([pa.array([{"logical": value}], struct)])
+    (in_log,) = partition_maps(column, [field])
+    (folder,) = partition_folders(Struct((Field("id", kind), field)), ["logical"], column)
+    return in_log["phys ical"], folder.removeprefix("phys ical=")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text", "folder"),
+    [
+        (Primitive("string"), "a b/c=%é'", "a b/c=%é'", "a b%2Fc%3D%25é%27"),
+        (Primitive("string"), "", None, "__HIVE_DEFAULT_PARTITION__"),
+        (Primitive("string"), None, None, "__HIVE_DEFAULT_PARTITION__"),
+        (Primitive("byte"), -128, "-128", "-128"),
+        (Primitive("long"), 2**63 - 1, "9223372036854775807", "9223372036854775807"),
+        (Primitive("boolean"), False, "false", "false"),
+        (Primitive("date"), dt.date(1, 2, 3), "0001-02-03", "0001-02-03"),
+        (Primitive("timestamp"), NOON, "2024-02-29T12:30:00.000000Z", "2024-02-29 12%3A30%3A00"),
+        (
+            Primitive("timestamp_ntz"),
+            NOON.replace(microsecond=500),
+            "2024-02-29 12:30:00.000500",
+            "2024-02-29 12%3A30%3A00.0005",
+        ),
+        (Decimal(10, 2), decimal.Decimal("-1.50"), "-1.50", "-1.50"),
+        (Decimal(20, 18), decimal.Decimal("0E-18"), "0.000000000000000000", "0.000000000000000000"),
+    ],
+)
+def test_a_written_value_of_each_type(kind: DataType, value: Any, text: str | None, folder: str) -> None:
+    assert written(kind, value) == (text, folder)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.0"),
+        (-0.0, "-0.0"),
+        (0.5, "0.5"),
+        (100.0, "100.0"),
+        (0.001, "0.001"),
+        (0.00099, "9.9E-4"),
+        (1234567.0, "1234567.0"),
+        (9999999.5, "9999999.5"),
+        (1e7, "1.0E7"),
+        (-1.25e300, "-1.25E300"),
+        (math.inf, "Infinity"),
+        (-math.inf, "-Infinity"),
+        (math.nan, "NaN"),
+    ],
+)
+def test_written_doubles_are_in_the_form_of_java(value: float, text: str) -> None:
+    assert written(Primitive("double"), value) == (text, text)
+
+
+def test_written_floats_have_the_digits_of_a_float() -> None:
+    assert written(Primitive("float"), 0.1) == ("0.1", "0.1")
+    assert written(Primitive("float"), 3.4e38)[0] == "3.4E38"
+
+
+def test_written_values_that_the_log_cannot_have() -> None:
+    with pytest.raises(UnsupportedFeatureError, match="partition column logical is binary"):
+        written(Primitive("binary"), b"a")
+    day = pa.array([4_000_000], pa.int32()).cast(pa.date32())
+    days = pa.chunked_array([pa.StructArray.from_arrays([day], ["d"])])
+    with pytest.raises(InvalidOperationError, match=r"column d .* between the years 1 and 9999"):
+        partition_maps(days, [Field("d", Primitive("date"))])

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from delta_log import column, schema_json
-from delvec.delta.schema import parse_schema
+from delvec.delta.schema import PRIMITIVES, parse_schema
 from delvec.errors import FormatError, UnsupportedFeatureError
-from delvec.schema import PRIMITIVES, Array, Decimal, Map, Primitive, Struct, arrow_type
+from delvec.schema import Array, Decimal, Map, Primitive, Struct, arrow_type
 
 PRIMITIVE_NAMES = sorted(PRIMITIVES)
 

@@ -15,6 +15,7 @@ from delvec.cli.spark import read_rows
 
 if TYPE_CHECKING:
     from delvec.formats import Snapshot, Table
+    from delvec.partition_spec import PartitionSpec
     from delvec.plan import ScanPlan
     from delvec.schema import Schema
 
@@ -80,7 +81,7 @@ class TableSummary:
     version: int
     timestamp: dt.datetime | None
     schema: Schema
-    partition_columns: tuple[str, ...]
+    spec: PartitionSpec
     files: int
     bytes: int
     rows: RowCounts
@@ -99,7 +100,7 @@ class TableSummary:
             "version": self.version,
             "timestamp": self.timestamp,
             "schema": [{"name": f.name, "type": str(f.type), "nullable": f.nullable} for f in self.schema],
-            "partition_columns": self.partition_columns,
+            "partition_columns": [str(field) for field in self.spec.fields],
             "files": {"count": self.files, "bytes": self.bytes},
             "rows": {name: getattr(self.rows, name) for name in RowCounts.__slots__},
             "vectors": {name: getattr(self.vectors, name) for name in VectorCounts.__slots__},
@@ -111,7 +112,7 @@ class TableSummary:
     def render(self) -> Iterable[RenderableType]:
         yield pairs(self._facts())
         yield ""
-        yield _schema_table(self.schema, self.partition_columns)
+        yield _schema_table(self.schema, self.spec)
         if self.sample is not None:
             yield ""
             yield self.sample.render()
@@ -145,7 +146,7 @@ def summarize(found: Table, snapshot: Snapshot) -> TableSummary:
         version=snapshot.version,
         timestamp=found.committed_at(snapshot.version),
         schema=snapshot.schema,
-        partition_columns=tuple(snapshot.partition_columns),
+        spec=snapshot.spec,
         files=len(plan.files),
         bytes=_sum(plan.files.column("size")),
         rows=_count_rows(plan),
@@ -189,9 +190,15 @@ def _vector_line(vectors: VectorCounts) -> str:
     return f"{vectors.count:,}, {size(vectors.bytes)}, in {' and '.join(places)}"
 
 
-def _schema_table(schema: Schema, partition_columns: tuple[str, ...]) -> RenderableType:
+def _schema_table(schema: Schema, spec: PartitionSpec) -> RenderableType:
+    """The columns, each with the positions of its partition fields, and their transforms if they have any."""
     columns = table("column", "type", "nullable", "partition", fold=("column", "type"))
     for field in schema:
-        position = partition_columns.index(field.name) + 1 if field.name in partition_columns else None
-        columns.add_row(cell(field.name), cell(field.type), "yes" if field.nullable else "no", cell(position))
+        partition = [
+            str(position) if part.is_identity else f"{position} {part.transform}"
+            for position, part in enumerate(spec.fields, start=1)
+            if part.source[0] == field.name
+        ]
+        nullable = "yes" if field.nullable else "no"
+        columns.add_row(cell(field.name), cell(field.type), nullable, cell(", ".join(partition) or None))
     return columns

@@ -134,9 +134,11 @@ class DelvecSource(_Shipped, DataSource):
 
     @_plain_errors()
     def schema(self) -> StructType:
-        from delvec.spark.types import logical  # noqa: PLC0415
+        from delvec.spark.types import logical, verify_spark_type  # noqa: PLC0415
 
         self._relation = load(self.options)
+        for column in self._relation.chosen:
+            verify_spark_type(column)
         return logical(self._relation.chosen)
 
     @_plain_errors()

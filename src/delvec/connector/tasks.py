@@ -101,8 +101,8 @@ def _bare_type(data_type: DataType) -> DataType:
     match data_type:
         case Struct():
             return bare(data_type)
-        case Array(element, contains_null):
-            return Array(_bare_type(element), contains_null)
-        case Map(key, value, contains_null):
-            return Map(_bare_type(key), _bare_type(value), contains_null)
+        case Array(element):
+            return replace(data_type, element=_bare_type(element))
+        case Map(key, value):
+            return replace(data_type, key=_bare_type(key), value=_bare_type(value))
     return data_type

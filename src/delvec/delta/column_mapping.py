@@ -1,4 +1,4 @@
-"""Column mapping for writers: ids and physical names for columns that have none."""
+"""Column mapping for writers: gives ids and physical names to columns that have none."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PhysicalName = Callable[[Field], str]
 
 
 def new_name(_: Field) -> str:
-    """A physical name that no column of any version has."""
+    """A physical name that no column has in any version of the table."""
     return f"col-{uuid.uuid4()}"
 
 
 def own_name(field: Field) -> str:
-    """The name that files of a table without column mapping already have."""
+    """The column's own name, for tables whose files were written before column mapping was switched on."""
     return field.name
 
 
@@ -29,9 +29,10 @@ def highest_id(schema: Schema) -> int:
 
 
 def assigned(schema: Schema, last_id: int, name: PhysicalName = new_name) -> tuple[Schema, int]:
-    """The schema in which every field has an id and a physical name, and the highest id in use.
+    """The schema with an id and a physical name for every field, and the highest id in use.
 
-    What a field has it keeps. New ids are above ``last_id``, a parent's before its children's.
+    Fields keep the ids and names that they have. New ids are above ``last_id``; a parent gets its id before
+    its children.
     """
     numbering = _Numbering(max(last_id, highest_id(schema)), name)
     fields = tuple(numbering.field(field) for field in schema)
@@ -39,6 +40,8 @@ def assigned(schema: Schema, last_id: int, name: PhysicalName = new_name) -> tup
 
 
 class _Numbering:
+    """Assigns ids and names, field by field. ``last`` is the highest id assigned so far."""
+
     def __init__(self, last: int, name: PhysicalName) -> None:
         self.last = last
         self._name = name
@@ -62,8 +65,8 @@ class _Numbering:
         match data_type:
             case Struct(fields):
                 return Struct(tuple(self.field(field) for field in fields))
-            case Array(element, contains_null):
-                return Array(self._type(element), contains_null)
-            case Map(key, value, value_contains_null):
-                return Map(self._type(key), self._type(value), value_contains_null)
+            case Array(element):
+                return replace(data_type, element=self._type(element))
+            case Map(key, value):
+                return replace(data_type, key=self._type(key), value=self._type(value))
         return data_type

@@ -1,4 +1,4 @@
-"""New tables: a draft, which is the snapshot before version 0, so that it is written like any other."""
+"""New tables: a draft is the snapshot before version 0. Version 0 is committed on top of it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from delvec.delta.actions import ADDS_SCHEMA, Metadata
 from delvec.delta.log_files import LOG, list_log
 from delvec.delta.log_reader import LogState
 from delvec.delta.metadata_change import DRAFT_VERSION, TableState, state_after
+from delvec.delta.partition_values import SPEC_ID
 from delvec.delta.protocol_upgrade import INITIAL
 from delvec.delta.replay import NO_FILES, NO_STATE
 from delvec.delta.schema import FIELD_ID, PHYSICAL_NAME, TYPE_CHANGES, render_schema
@@ -18,6 +19,7 @@ from delvec.delta.schema_evolution import verify_names, verify_partitioning, ver
 from delvec.delta.snapshot import Snapshot
 from delvec.delta.writer_features import fields_of
 from delvec.errors import InvalidOperationError
+from delvec.partition_spec import PartitionField, PartitionSpec
 from delvec.row_delta import MetadataChange
 from delvec.schema import Array, DataType, Field, Map, Schema, Struct
 from delvec.storage import Storage
@@ -29,13 +31,13 @@ def draft(
     storage: Storage,
     schema: Schema,
     *,
-    partition_by: Sequence[str] = (),
+    partition_by: Sequence[PartitionField] = (),
     table_properties: Mapping[str, str] | None = None,
     now_ms: int,
 ) -> Snapshot:
-    """The table as it will be, before its first commit; refuses a place where a table is.
+    """The snapshot before the first commit of a new table. A location that has a table already is refused.
 
-    Deletion vectors are switched on unless the properties say otherwise.
+    Deletion vectors are switched on unless the properties switch them off.
     """
     _verify_absent(storage)
     _verify_columns(schema)
@@ -47,14 +49,14 @@ def draft(
     }
     mapped = str(asked.get(properties.MAPPING_MODE, "none")).lower() != "none"
     verify_names(plain, mapped=mapped)
-    verify_partitioning(plain, tuple(partition_by))
+    verify_partitioning(plain, partition_by)
     metadata = Metadata(
         id=str(uuid.uuid4()),
         name=None,
         description=None,
         provider="parquet",
         schema_string=render_schema(plain),
-        partition_columns=tuple(partition_by),
+        partition_columns=PartitionSpec(SPEC_ID, tuple(partition_by)).identity_columns,
         configuration={},
         created_time=now_ms,
     )
@@ -82,7 +84,7 @@ def _verify_columns(schema: Schema) -> None:
 
 
 def _unmarked(schema: Schema) -> Schema:
-    """The schema without what another Delta table recorded in it."""
+    """The schema without the ids, physical names and type changes of another Delta table."""
     return Struct(tuple(_unmarked_field(field) for field in schema))
 
 

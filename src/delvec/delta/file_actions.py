@@ -23,7 +23,7 @@ from delvec.delta.stats.columns import table_stats_rules
 from delvec.delta.stats.writer import stats_texts, widened, written_stats
 from delvec.errors import CorruptVectorError, InvalidOperationError
 from delvec.footers import footer_rows
-from delvec.row_delta import RowDelta, with_measures
+from delvec.row_delta import ADDED_SCHEMA, RowDelta, with_measures
 from delvec.schema import Schema
 from delvec.storage import Storage
 
@@ -131,12 +131,12 @@ def _live(snapshot: Snapshot, file_ids: pa.Array | pa.ChunkedArray) -> list[dict
 def _added(
     storage: Storage, snapshot: Snapshot, delta: RowDelta, schema: Schema
 ) -> tuple[list[Body], list[int]]:
-    files = delta.added.to_pylist()
+    files = _without_partitions(delta.added)
     if not files:
         return [], []
     paths = [_relative(storage, file["location"]) for file in files]
     _verify_once(paths)
-    partitions = _partitions(snapshot, files, schema)
+    partitions = _partitions(snapshot, delta.added, schema)
     bodies = [
         {
             "path": path,
@@ -152,8 +152,8 @@ def _added(
 
 
 def _change_files(storage: Storage, snapshot: Snapshot, delta: RowDelta, schema: Schema) -> list[Body]:
-    files = delta.change_files.to_pylist()
-    partitions = _partitions(snapshot, files, schema)
+    files = _without_partitions(delta.change_files)
+    partitions = _partitions(snapshot, delta.change_files, schema)
     return [
         {
             "path": _relative(storage, file["location"]),
@@ -165,12 +165,17 @@ def _change_files(storage: Storage, snapshot: Snapshot, delta: RowDelta, schema:
     ]
 
 
-def _partitions(
-    snapshot: Snapshot, files: Sequence[Mapping[str, Any]], schema: Schema
-) -> list[dict[str, str | None]]:
+def _without_partitions(files: pa.Table) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = files.select(ADDED_SCHEMA.names).to_pylist()
+    return rows
+
+
+def _partitions(snapshot: Snapshot, files: pa.Table, schema: Schema) -> list[dict[str, str | None]]:
+    if not len(files):
+        return []
     fields = {field.name: field for field in schema}
     columns = [fields[name] for name in snapshot.partition_columns]
-    return partition_maps([file["partition"] for file in files], columns)
+    return partition_maps(files.column("partition"), columns)
 
 
 def _relative(storage: Storage, found: str) -> str:

@@ -1,8 +1,8 @@
-"""Partition values: texts in the log, typed columns here.
+"""Partition values: texts in the log, typed columns in plans and deltas.
 
-The log keeps a map from physical column name to text; the empty text and an absent key are NULL.
-Timestamps are ISO 8601 with ``Z``, or local time of the writer, read in the reader's time zone; delvec writes
-the former.
+The log has a map from physical column name to text. The empty text and an absent key are NULL. Timestamps are
+ISO 8601 with ``Z``, which delvec writes, or local times without a zone, which are read in the reader's time
+zone. The names of folders have the same texts, except that timestamps are in the form of SQL.
 """
 
 from __future__ import annotations
@@ -13,24 +13,29 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delvec.errors import FormatError, InvalidOperationError
-from delvec.schema import DataType, Decimal, Field, Primitive, arrow_type
+from delvec.errors import FormatError, InvalidOperationError, UnsupportedFeatureError
+from delvec.hive_folders import folder
+from delvec.schema import DataType, Decimal, Field, Primitive, Schema, arrow_type
+
+SPEC_ID = 0
+"""The id of the only partition spec: the partitioning of a Delta table never changes."""
 
 
 def partition_texts(maps: pa.ChunkedArray, physical_name: str) -> pa.ChunkedArray:
-    """The text of one partition column for each file, null where NULL."""
+    """The text of one partition column for each file; null if the value is NULL."""
     chunks = [pc.map_lookup(chunk, physical_name, "first") for chunk in maps.chunks]
     texts = pa.chunked_array(chunks, pa.string())
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 
 def partition_values(maps: pa.ChunkedArray, field: Field, *, time_zone: str = "UTC") -> pa.Array:
-    """The typed values of one partition column; a text that is no such value is refused."""
+    """The typed values of one partition column. A text that is not a value of its type is refused."""
     texts = partition_texts(maps, field.physical_name)
-    # Few distinct values stand for many files: each is parsed once.
+    # Many files share few distinct values: parse each value once.
     encoded = texts.combine_chunks().dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.unify_dictionaries().combine_chunks()
@@ -39,46 +44,107 @@ def partition_values(maps: pa.ChunkedArray, field: Field, *, time_zone: str = "U
     return pa.array(values, arrow_type(field.type)).take(encoded.indices)
 
 
-def partition_maps(
-    rows: Sequence[Sequence[str | None]], fields: Sequence[Field]
-) -> list[dict[str, str | None]]:
-    """The log's maps for files whose texts are ``rows``, one text for each of ``fields``.
+def partition_maps(values: pa.ChunkedArray, fields: Sequence[Field]) -> list[dict[str, str | None]]:
+    """The log's maps for files with these partition values, which are structs of ``fields``."""
+    columns = [_texts(column, field) for column, field in _by_field(values, fields)]
+    names = [field.physical_name for field in fields]
+    return [dict(zip(names, row, strict=True)) for row in _rows(columns, len(values))]
 
-    The empty text is NULL in the log, so it is written as such. A text that is no value of its column's
-    type is refused (InvalidOperationError).
+
+def partition_folders(schema: Schema, names: Sequence[str], values: pa.Array | pa.ChunkedArray) -> list[str]:
+    """The folder, below the table's location, for each file with these partition values.
+
+    ``names`` are the partition columns.
     """
-    for row in rows:
-        _verify_as_many(row, fields)
-    for position, field in enumerate(fields):
-        parse = _parser(field.type, "UTC")
-        for text in {row[position] for row in rows} - {None, ""}:
-            _verify_value(str(text), field, parse)
+    by_name = {field.name: field for field in schema}
+    fields = [by_name[name] for name in names]
+    for field in fields:
+        if field.type == Primitive("binary"):
+            raise UnsupportedFeatureError(
+                f"partition column {field.name} is binary, which cannot be written",
+                feature="binary partition",
+            )
+    columns = [_texts(column, field, in_folder=True) for column, field in _by_field(values, fields)]
     return [
-        {field.physical_name: _recorded(text, field.type) for field, text in zip(fields, row, strict=True)}
-        for row in rows
+        "/".join(folder(field.physical_name, text) for field, text in zip(fields, row, strict=True))
+        for row in _rows(columns, len(values))
     ]
 
 
-def _recorded(text: str | None, data_type: DataType) -> str | None:
-    if not text:
-        return None
-    # Without a zone the log wants a space between date and time.
-    return text.replace("T", " ", 1) if data_type == Primitive("timestamp_ntz") else text
+def _rows(columns: Sequence[Sequence[str | None]], count: int) -> list[tuple[str | None, ...]]:
+    return list(zip(*columns, strict=True)) if columns else [()] * count
 
 
-def _verify_as_many(row: Sequence[str | None], fields: Sequence[Field]) -> None:
-    if len(row) != len(fields):
-        names = ", ".join(field.name for field in fields) or "none"
-        raise InvalidOperationError(
-            f"a new file has {len(row)} partition values, expected one for each of: {names}"
-        )
+def _by_field(values: pa.Array | pa.ChunkedArray, fields: Sequence[Field]) -> list[tuple[pa.Array, Field]]:
+    """The partition values of each field; refused where they are those of other fields or types."""
+    expected = pa.struct([pa.field(field.name, arrow_type(field.type)) for field in fields])
+    if values.type != expected:
+        raise InvalidOperationError(f"partition values of new files are {values.type}, expected {expected}")
+    structs = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    return [(structs.field(position), field) for position, field in enumerate(fields)]
 
 
-def _verify_value(text: str, field: Field, parse: Callable[[str], Any]) -> None:
+def _texts(values: pa.Array, field: Field, *, in_folder: bool = False) -> list[str | None]:
+    """The texts of one field's values. The empty text is NULL, as it is for every reader of the log."""
     try:
-        _parsed(text, field, parse)
-    except FormatError as error:
-        raise InvalidOperationError(str(error)) from None
+        found = values.to_pylist()
+    except (ValueError, OverflowError) as error:
+        raise InvalidOperationError(
+            f"a partition value of column {field.name} cannot be written, expected a {field.type} "
+            f"between the years 1 and 9999 ({error})"
+        ) from None
+    return [None if value is None else _text(value, field, in_folder=in_folder) or None for value in found]
+
+
+def _text(value: Any, field: Field, *, in_folder: bool) -> str:
+    match field.type:
+        case Primitive("boolean"):
+            return "true" if value else "false"
+        case Primitive("float"):
+            return _float_text(str(np.float32(value)))
+        case Primitive("double"):
+            return _float_text(repr(value))
+        case Decimal():
+            return format(value, "f")
+        case Primitive("timestamp" | "timestamp_ntz") if in_folder:
+            return _timestamp_text(value, " ").rstrip("0").rstrip(".")
+        case Primitive("timestamp"):
+            return _timestamp_text(value, "T") + "Z"
+        case Primitive("timestamp_ntz"):
+            return _timestamp_text(value, " ")
+        case Primitive("binary"):
+            return _decoded(value, field)
+    return str(value)
+
+
+def _timestamp_text(value: dt.datetime, separator: str) -> str:
+    return value.replace(tzinfo=None).isoformat(sep=separator, timespec="microseconds")
+
+
+def _decoded(value: bytes, field: Field) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise InvalidOperationError(
+            f"a partition value of column {field.name} is {value!r}, expected UTF-8: the log has texts only"
+        ) from None
+
+
+def _float_text(shortest: str) -> str:
+    """The number as Java writes it, and so Spark and Delta: ``0.5``, ``1.0E10``, ``-Infinity``."""
+    number = decimal.Decimal(shortest)
+    if not number.is_finite():
+        return "NaN" if number.is_nan() else ("-Infinity" if number < 0 else "Infinity")
+    sign, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    minus, figures = "-" * sign, "".join(map(str, digits)).rstrip("0")
+    if not figures:
+        return f"{minus}0.0"
+    power = len(digits) - 1 + exponent
+    if -3 <= power < 7:
+        plain = format(decimal.Decimal((0, tuple(map(int, figures)), power - len(figures) + 1)), "f")
+        return minus + (plain if "." in plain else f"{plain}.0")
+    return f"{minus}{figures[0]}.{figures[1:] or '0'}E{power}"
 
 
 def _parsed(text: str, field: Field, parse: Callable[[str], Any]) -> Any:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from delvec import location
 from delvec.chunked import Rows, rows_of
 from delvec.delta.descriptor import deletes_of
+from delvec.delta.partition_values import SPEC_ID
 from delvec.delta.stats.facts import SnapshotFacts
 from delvec.file_facts import ConstantColumn, FileFacts, SelectableFacts
 from delvec.plan import (
@@ -17,8 +18,6 @@ from delvec.plan import (
     MATCH_ALL,
     MATCH_SOME,
     Base,
-    PartitionField,
-    PartitionSpec,
     ReadSchema,
     ScanPlan,
 )
@@ -26,8 +25,6 @@ from delvec.predicate import Condition
 
 if TYPE_CHECKING:
     from delvec.delta.snapshot import Snapshot
-
-SPEC_ID = 0  # a Delta table has one partitioning for all its life
 
 
 def plan(
@@ -52,7 +49,7 @@ def plan(
         location=snapshot.location,
         base=Base(version=snapshot.version),
         schema=snapshot.schema,
-        specs={SPEC_ID: _spec(snapshot)},
+        specs={SPEC_ID: snapshot.spec},
         read_schemas=(
             ReadSchema(snapshot.schema, by_id=snapshot.by_id, constants=snapshot.partition_columns),
         ),
@@ -108,14 +105,3 @@ def _partition(snapshot: Snapshot, facts: FileFacts, count: int) -> pa.Array:
         assert isinstance(column, ConstantColumn)
         values.append(column.values)
     return pa.StructArray.from_arrays(values, names=list(names))
-
-
-def _spec(snapshot: Snapshot) -> PartitionSpec:
-    fields = {field.name: field for field in snapshot.schema}
-    return PartitionSpec(
-        SPEC_ID,
-        tuple(
-            PartitionField(name, (name,), "identity", fields[name].type)
-            for name in snapshot.partition_columns
-        ),
-    )

@@ -23,6 +23,7 @@ from delvec.delta.features import (
     MATERIALIZED_PARTITIONS,
     ROW_TRACKING,
 )
+from delvec.delta.partition_values import partition_folders
 from delvec.delta.properties import is_active
 from delvec.delta.schema import CURRENT_DEFAULT, GENERATION, MAPPING_NONE
 from delvec.delta.stats.columns import table_stats_rules
@@ -30,8 +31,9 @@ from delvec.delta.stats.writer import written_stats
 from delvec.delta.vector_writer import store_at
 from delvec.delta.writer_features import fields_of, verify_writable
 from delvec.errors import FormatError, UnsupportedFeatureError
+from delvec.hive_folders import NULL_FOLDER
 from delvec.row_delta import Constraint, WriteRules
-from delvec.schema import has_length
+from delvec.schema import Field, Primitive, has_length
 from delvec.storage import Storage
 
 if TYPE_CHECKING:
@@ -49,7 +51,10 @@ def write_rules(snapshot: Snapshot) -> WriteRules:
     tracked = row_tracking_enabled(snapshot)
     return WriteRules(
         schema=snapshot.schema,
-        partition_by=snapshot.partition_columns,
+        spec=snapshot.spec,
+        folders=partial(partition_folders, snapshot.schema, snapshot.partition_columns),
+        empty_partition_is_null=True,
+        refused_partition_text=NULL_FOLDER,
         vectors=DELETION_VECTORS in protocol.features_to_read
         and is_active(protocol, found, DELETION_VECTORS, properties.ENABLE_VECTORS),
         measure=partial(_measured, snapshot),
@@ -60,12 +65,16 @@ def write_rules(snapshot: Snapshot) -> WriteRules:
         generated=_expressions(snapshot, GENERATED_COLUMNS, GENERATION),
         defaults=_expressions(snapshot, COLUMN_DEFAULTS, CURRENT_DEFAULT),
         change_files=is_active(protocol, found, CHANGE_DATA_FEED, properties.ENABLE_CHANGE_FEED),
-        row_id_column=found.get(properties.ROW_ID_COLUMN) if tracked else None,
-        row_version_column=found.get(properties.ROW_VERSION_COLUMN) if tracked else None,
+        row_id=_lineage_field(found.get(properties.ROW_ID_COLUMN)) if tracked else None,
+        row_version=_lineage_field(found.get(properties.ROW_VERSION_COLUMN)) if tracked else None,
         target_file_size=properties.size(found, properties.TARGET_FILE_SIZE, DEFAULT_FILE_SIZE),
         store_vectors=partial(store_at, dict(found)),
         rewrite_share=_rewrite_share(snapshot),
     )
+
+
+def _lineage_field(name: str | None) -> Field | None:
+    return None if name is None else Field(name, Primitive("long"))
 
 
 def _measured(snapshot: Snapshot, storage: Storage, places: Sequence[str]) -> pa.Table:

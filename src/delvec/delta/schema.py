@@ -1,4 +1,4 @@
-"""The table schema as the log records it: Spark's JSON, with Delta's column metadata."""
+"""The table schema in the log: Spark's JSON, with Delta's column metadata."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import orjson
 from delvec.declared_types import CHAR_OR_VARCHAR, declared, with_lengths
 from delvec.errors import FormatError, UnsupportedFeatureError
 from delvec.schema import (
-    PRIMITIVES,
     Array,
     DataType,
     Decimal,
@@ -22,7 +21,6 @@ from delvec.schema import (
     Schema,
     Struct,
     has_length,
-    is_string,
 )
 
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
@@ -34,19 +32,37 @@ IDENTITY_PREFIX = "delta.identity."
 
 MAPPING_NONE, MAPPING_NAME, MAPPING_ID = "none", "name", "id"
 
+PRIMITIVES = (
+    "boolean",
+    "byte",
+    "short",
+    "integer",
+    "long",
+    "float",
+    "double",
+    "string",
+    "binary",
+    "date",
+    "timestamp",
+    "timestamp_ntz",
+    "void",
+    "variant",
+)
+"""The types without parameters that Delta's protocol has."""
+
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
 _COLLATED_STRING = re.compile(r"string collate \w+", re.IGNORECASE)
-# Names Spark also accepts in schema JSON.
+# Other names that Spark accepts in schema JSON.
 _ALIASES = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long", "null": "void"}
 
 _INTEGERS = ("byte", "short", "integer", "long")
 
 
 def parse_schema(text: str, *, mapping: str = MAPPING_NONE) -> Schema:
-    """The schema in ``text``, a ``metaData`` action's ``schemaString``.
+    """The schema in ``text``, the ``schemaString`` of a ``metaData`` action.
 
-    ``mapping`` is the table's column mapping mode; unless it is ``none`` every field must carry
-    its physical name.
+    ``mapping`` is the table's column mapping mode. Unless it is ``none``, every field must have a physical
+    name.
     """
     try:
         tree = orjson.loads(text)
@@ -59,10 +75,10 @@ def parse_schema(text: str, *, mapping: str = MAPPING_NONE) -> Schema:
 
 
 def render_schema(schema: Schema) -> str:
-    """The text of a ``metaData`` action's ``schemaString``: what `parse_schema` reads.
+    """The text for the ``schemaString`` of a ``metaData`` action, which `parse_schema` reads.
 
-    Ids, physical names and changes of types are those in the fields' metadata. A column's metadata also has
-    the lengths of strings in its type.
+    Ids, physical names and type changes come from the metadata of the fields. The declared lengths of strings
+    are written into the metadata of the column.
     """
     return orjson.dumps(render_type(Struct(tuple(map(_with_declared_type, schema))))).decode()
 
@@ -74,7 +90,7 @@ def _with_declared_type(field: Field) -> Field:
 
 
 def render_type(data_type: DataType) -> Any:
-    """The type as the schema's JSON has it: a name, or an object."""
+    """The type in the schema's JSON: a name, or an object. A type that Delta does not have is refused."""
     match data_type:
         case Struct(fields):
             return {"type": "struct", "fields": [_render_field(field) for field in fields]}
@@ -87,7 +103,14 @@ def render_type(data_type: DataType) -> Any:
                 "valueType": render_type(value),
                 "valueContainsNull": value_contains_null,
             }
-    return "string" if is_string(data_type) else str(data_type)
+        case Primitive(name) if name in PRIMITIVES:
+            return name
+        case Decimal():
+            return str(data_type)
+    raise UnsupportedFeatureError(
+        f"Delta has no type {data_type}, expected {', '.join(PRIMITIVES)} or decimal",
+        feature=f"type {data_type}",
+    )
 
 
 def _render_field(field: Field) -> dict[str, Any]:
@@ -100,7 +123,7 @@ def _render_field(field: Field) -> dict[str, Any]:
 
 
 def _with_lengths(data_type: DataType, metadata: Mapping[str, Any]) -> DataType:
-    """The type with the lengths that the metadata declares; as it is where that is of another type."""
+    """The type with the string lengths that the metadata declares. Other declared types are ignored."""
     text = metadata.get(CHAR_OR_VARCHAR)
     if not isinstance(text, str):
         return data_type
@@ -195,7 +218,7 @@ def _field_id(metadata: Mapping[str, Any], where: str, mapping: str) -> int | No
 
 
 def _widened_from(metadata: Mapping[str, Any], where: str) -> tuple[DataType, ...]:
-    """Types the column itself once had; changes inside arrays and maps are verified, not listed."""
+    """The types that the column had before. Changes inside arrays and maps are verified, but not listed."""
     changes = metadata.get(TYPE_CHANGES, [])
     if not isinstance(changes, list):
         raise FormatError(f"{TYPE_CHANGES} of column {where} is {_shown(changes)}, expected a list")
@@ -220,7 +243,7 @@ def _verify_widening(old: DataType, new: DataType, where: str) -> None:
 
 
 def is_widening(old: DataType, new: DataType) -> bool:
-    """Whether a column of type ``old`` may become ``new`` while its old files stay as they are."""
+    """Whether a column may change from type ``old`` to ``new`` without a rewrite of its files."""
     match old, new:
         case Primitive(a), Primitive(b) if a in _INTEGERS and b in _INTEGERS:
             return _INTEGERS.index(a) < _INTEGERS.index(b)

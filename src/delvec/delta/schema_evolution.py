@@ -1,7 +1,8 @@
-"""Changes of a table's columns: what may be added or widened, and how the schema records it."""
+"""Changes of a table's columns: which are allowed, and how the schema records them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,29 +15,31 @@ from delvec.delta.schema import (
     render_type,
 )
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.partition_spec import PartitionField
 from delvec.schema import Array, DataType, Field, Map, Primitive, Schema, Struct
 
 NOT_IN_NAMES = " ,;{}()\n\t="
 
 
 def evolved(old: Schema, new: Schema, *, widening: bool) -> Schema:
-    """``new`` with all that ``old`` records of the columns that are in both.
+    """The schema ``new``, with the metadata, ids and physical names that ``old`` has for its columns.
 
-    Columns, nested ones too, may be added and, with ``widening``, get a wider type; none may be missing,
-    change otherwise, or be added as NOT NULL, since rows of before have no value for it.
+    Columns, also nested ones, may be added and, with ``widening``, get a wider type. Refused are a column
+    that is missing, any other change of a column, and a new column that is NOT NULL: existing rows have no
+    value for it.
     """
     return _Evolution(widening).struct(old, new, ())
 
 
 def verify_names(schema: Schema, *, mapped: bool) -> None:
-    """Refuse names that Parquet files, or readers that ignore case, cannot hold."""
+    """Refuse names that a Parquet file cannot have, and names that differ only in case."""
     if not schema.fields:
         raise InvalidOperationError("the schema has no columns, expected at least one")
     _verify_names_in(schema, (), mapped=mapped)
 
 
 def verify_plain(field: Field, path: tuple[str, ...]) -> None:
-    """Refuse a new column whose values writers would have to make up."""
+    """Refuse a new column that is generated, an identity or has a default: writers compute its values."""
     for key in field.metadata:
         if key in (GENERATION, CURRENT_DEFAULT) or key.startswith(IDENTITY_PREFIX):
             raise UnsupportedFeatureError(
@@ -44,22 +47,18 @@ def verify_plain(field: Field, path: tuple[str, ...]) -> None:
             )
 
 
-def verify_partitioning(schema: Schema, partition_by: tuple[str, ...]) -> None:
-    by_name = {field.name: field for field in schema}
-    for position, name in enumerate(partition_by):
-        if name not in by_name:
-            raise InvalidOperationError(
-                f"partition column {name!r} is not in the schema, expected one of {', '.join(by_name)}"
+def verify_partitioning(schema: Schema, fields: Sequence[PartitionField]) -> None:
+    """Refuse what Delta cannot partition by: its partition values are those of top-level columns."""
+    for field in fields:
+        if not field.is_identity:
+            raise UnsupportedFeatureError(
+                f"Delta tables cannot be partitioned by {field}, expected a top-level column",
+                feature=f"partition transform {field.transform}",
             )
-        if name in partition_by[:position]:
-            raise InvalidOperationError(f"partition column {name!r} is named twice, expected once")
-        if isinstance(by_name[name].type, Struct | Array | Map) or by_name[name].type == Primitive("variant"):
-            raise InvalidOperationError(
-                f"partition column {name!r} is of type {by_name[name].type}, expected a primitive type"
-            )
-    if len(partition_by) == len(by_name):
+    if len(fields) == len(schema.fields):
+        names = ", ".join(field.name for field in schema)
         raise InvalidOperationError(
-            f"all columns ({', '.join(by_name)}) are partition columns, expected at least one other column"
+            f"all columns ({names}) are partition columns, expected at least one other column"
         )
 
 
@@ -98,6 +97,8 @@ def _verify_name(name: str, where: str, *, mapped: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Evolution:
+    """``widening``: columns may get wider types."""
+
     widening: bool
 
     def struct(self, old: Struct, new: Struct, path: tuple[str, ...]) -> Struct:
@@ -134,17 +135,18 @@ class _Evolution:
         inside: tuple[str, ...],
         changes: list[dict[str, Any]],
     ) -> DataType:
-        """The type of a column after the change; ``inside`` leads from it into arrays and maps."""
+        """The type of a column after the change. ``inside`` is the path into its arrays and maps."""
         match old, new:
             case Struct(), Struct():
                 return self.struct(old, new, (*path, *inside))
             case Array(), Array():
                 element = self._type(old.element, new.element, path, (*inside, "element"), changes)
-                return Array(element, old.contains_null or new.contains_null)
+                return replace(old, element=element, contains_null=old.contains_null or new.contains_null)
             case Map(), Map():
                 key = self._type(old.key, new.key, path, (*inside, "key"), changes)
                 value = self._type(old.value, new.value, path, (*inside, "value"), changes)
-                return Map(key, value, old.value_contains_null or new.value_contains_null)
+                nulls = old.value_contains_null or new.value_contains_null
+                return replace(old, key=key, value=value, value_contains_null=nulls)
         if old != new:
             self._verify_change(old, new, (*path, *inside))
             change = {"fromType": render_type(old), "toType": render_type(new)}

@@ -18,17 +18,20 @@ from delvec.delta.actions import DomainMetadata, Metadata
 from delvec.delta.features import COLUMN_MAPPING, DELETION_VECTORS, Protocol, verify_readable
 from delvec.delta.log_reader import LogState, tombstones
 from delvec.delta.metadata_change import state_after
+from delvec.delta.partition_values import SPEC_ID
 from delvec.delta.properties import MAPPING_MODE, isolation
 from delvec.delta.rules import write_rules
 from delvec.delta.schema import MAPPING_ID, MAPPING_NAME, MAPPING_NONE, parse_schema
 from delvec.delta.stats.facts import SnapshotFacts
 from delvec.delta.writer_features import verify_writable
 from delvec.errors import CorruptVectorError, FormatError, UnsupportedFeatureError
+from delvec.partition_spec import PartitionField, PartitionSpec
 from delvec.plan import ScanPlan
 from delvec.predicate import SPARK_DEFAULTS, SqlSettings
 from delvec.row_delta import Isolation, MetadataChange, Verb, WriteRules
 from delvec.schema import Schema
 from delvec.storage import Storage
+from delvec.transforms import IDENTITY
 
 
 class Snapshot:
@@ -114,6 +117,14 @@ class Snapshot:
                     f"{', '.join(sorted(names))}: {self.location}"
                 )
         return self.metadata.partition_columns
+
+    @cached_property
+    def spec(self) -> PartitionSpec:
+        types = {field.name: field.type for field in self.schema}
+        return PartitionSpec(
+            SPEC_ID,
+            tuple(PartitionField(name, (name,), IDENTITY, types[name]) for name in self.partition_columns),
+        )
 
     def rules(self, change: MetadataChange | None = None, *, new_rows: bool = True) -> WriteRules:
         """How rows are to be written, after ``change`` where it is given.

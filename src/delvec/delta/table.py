@@ -18,6 +18,7 @@ from delvec.delta.recovery import load_version
 from delvec.delta.snapshot import Snapshot
 from delvec.delta.winners import read_winner
 from delvec.errors import CommitConflictError, FormatError, InvalidOperationError, StorageError
+from delvec.partition_spec import PartitionField, identity_fields
 from delvec.plan import Base
 from delvec.row_delta import Committed, Lost, Outcome, Read, RowDelta, Unknown, Verb, Won
 from delvec.schema import Schema
@@ -56,7 +57,8 @@ class DeltaTable:
         To have rows in version 0, commit a delta on top of a `draft`.
         """
         table = cls.open(location, options)
-        draft = table.draft(schema, partition_by=partition_by, properties=properties)
+        fields = identity_fields(schema, partition_by)
+        draft = table.draft(schema, partition_by=fields, properties=properties)
         delta = RowDelta(Base(draft.version), "CREATE TABLE", {}, Read(blind=True), Verb.ALTER)
         match table.commit(draft, delta):
             case Lost():
@@ -71,7 +73,7 @@ class DeltaTable:
         self,
         schema: Schema,
         *,
-        partition_by: Sequence[str] = (),
+        partition_by: Sequence[PartitionField] = (),
         properties: Mapping[str, str] | None = None,
     ) -> Snapshot:
         """The table as it will be, before its first commit: what is committed on top of it is version 0.

@@ -33,7 +33,7 @@ from delvec.schema import (
 _COLLATIONS = "__COLLATIONS"
 _CHAR = re.compile(r"(?<!var)char\(")
 
-_COMPARABLE = PRIMITIVES.keys() - {"void", "variant"}
+_COMPARABLE = PRIMITIVES.keys() - {"void", "variant", "time", "uuid", "timestamp_ns", "timestamp_ntz_ns"}
 _NAMES_SHOWN = 20
 
 # Spark reads these names as functions where no column has them.

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 
 from delvec.errors import InvalidOperationError
 from delvec.plan import ScanPlan
-from delvec.row_delta import MetadataChange, Read, RowDelta, Txn, Verb, WriteRules
+from delvec.row_delta import MetadataChange, Read, RowDelta, Txn, Verb, WriteRules, all_files
 from delvec.spark import change_files
 from delvec.spark.commit_and_rerun import Looking, Rows, commit, made
 from delvec.spark.computed_columns import new_rows
@@ -84,7 +84,7 @@ def overwrite(target: Target, rows: Rows, *, where: str | Column | None, partiti
     verify_mode(where, partitions)
     if where is not None:
         return _overwrite_where(target, rows, where)
-    dynamic = partitions == DYNAMIC and bool(target.rules.partition_by)
+    dynamic = partitions == DYNAMIC and bool(target.rules.spec.fields)
     frame = made(rows)
     written = _write(target, frame)
     if dynamic and not written.rows:
@@ -147,7 +147,7 @@ def _replaced_where(plan: ScanPlan, rows: DataFrame, looking: Looking) -> Operat
         verb=Verb.DELETE,
         parameters=dict(delta.parameters) | {"predicate": shown(where)},
         metrics=dict(delta.metrics) | metrics | {"numCopiedRows": removal.written.rows},
-        added=pa.concat_tables([written.files, removal.written.files]),
+        added=all_files(written.files, removal.written.files),
         removed=pa.concat_arrays([whole.files.column("file_id").combine_chunks(), removal.removed]),
         rewritten=removal.rewritten,
         vectors=removal.vectors,
@@ -161,7 +161,7 @@ def _replaced(target: Target, written: WrittenFiles, *, dynamic: bool) -> RowDel
     """All files of the version go, or those of the partitions that have new rows."""
     old = target.plan(None)
     if dynamic:
-        old = old.at(same_partitions(old, target.rules, written.files.column("partition")))
+        old = old.at(same_partitions(old, target.rules.spec, written.files.column("partition")))
     delta = _delta(target, written, "Overwrite", target.read(None, Verb.DELETE))
     gone = live_rows(old)
     return replace(

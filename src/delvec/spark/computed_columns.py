@@ -1,4 +1,4 @@
-"""Values that a table itself gives its rows: defaults of columns left out, and generated columns."""
+"""Values that the table defines: defaults for columns that new rows do not have, and generated columns."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ from delvec.spark.types import quoted, spark_type
 
 
 def new_rows(frame: DataFrame, rules: WriteRules) -> DataFrame:
-    """The frame's rows as new rows of the table, with the table's own values in columns that they lack."""
+    """The frame's rows as rows of the table. Columns that the frame does not have get their default or
+    generated value.
+    """
     given = {name.lower() for name in frame.columns}
-    lacking = [field.name for field in rules.schema if field.name.lower() not in given]
-    rows = conformed(frame, rules.schema, absent=default_values(frame.sparkSession, rules, lacking))
-    return with_generated(with_padding(rows, rules.schema), rules, lacking)
+    missing = [field.name for field in rules.schema if field.name.lower() not in given]
+    rows = conformed(frame, rules.schema, absent=default_values(frame.sparkSession, rules, missing))
+    return with_generated(with_padding(rows, rules.schema), rules, missing)
 
 
 def default_values(spark: SparkSession, rules: WriteRules, names: Collection[str]) -> dict[str, Column]:
-    """The defaults of those of the columns that have one, in the columns' types."""
+    """The default values of the columns ``names`` that have one, in the types of the columns."""
     texts = {name: rules.defaults[name] for name in names if name in rules.defaults}
     return _typed(kept_frame(spark), texts, rules.schema, "default") if texts else {}
 
@@ -40,9 +42,9 @@ def with_generated(
     *,
     given: Mapping[str, Column] | None = None,
 ) -> DataFrame:
-    """The frame, which has the table's columns, with those of ``names`` that are generated computed anew.
+    """The frame, which has the table's columns, with the generated columns among ``names`` computed again.
 
-    ``given``: a condition for each column whose value stays as it is where the condition is true.
+    ``given`` has a condition for some of the columns: rows for which it is true keep their value.
     """
     texts = {name: rules.generated[name] for name in names if name in rules.generated}
     if not texts:
@@ -55,16 +57,16 @@ def with_generated(
 
 
 def _typed(frame: DataFrame, texts: Mapping[str, str], schema: Schema, what: str) -> dict[str, Column]:
-    """The expressions, computed from a row of the frame, in the types of the columns that they are for."""
+    """The expressions over a row of the frame, converted to the types of the columns that they are for."""
     types = {field.name: spark_type(field.type) for field in schema}
-    found = {}
+    columns = {}
     for name, text in texts.items():
         try:
             value = F.expr(text)
-            held = frame.select(value).schema[0].dataType
+            data_type = frame.select(value).schema[0].dataType
         except PySparkException as error:
             raise InvalidOperationError(
                 f"{what} {text!r} of column {name} is invalid: {reason_of(error)}"
             ) from None
-        found[name] = assigned(value, held, types[name], name)
-    return found
+        columns[name] = assigned(value, data_type, types[name], name)
+    return columns

@@ -34,6 +34,7 @@ from delvec.spark.merge import Merge, MergeCounts, prepared
 from delvec.spark.merge_source import MergeSource
 from delvec.spark.notebook import html_pairs, html_rows
 from delvec.spark.partition_folders import same_partitions
+from delvec.spark.partition_values import partition_texts, typed_values
 from delvec.spark.progress import ROWS_FOUND, tell
 from delvec.spark.remove_rows import decide
 from delvec.spark.row_checks import checked
@@ -42,7 +43,6 @@ from delvec.spark.set_clause import Assignments, new_column, resolve
 from delvec.spark.target import OperationResult, Target, shown, split_by_match
 from delvec.spark.types import quoted
 from delvec.spark.update import OPERATION as UPDATE
-from delvec.spark.write_rows import partition_texts, partition_values
 from delvec.storage import Storage, in_parallel
 
 _SHOWN = ["location", "rows", "deleted", "matching", "outcome"]
@@ -168,12 +168,12 @@ def preview_overwrite(target: Target, rows: Rows, *, where: str | Column | None,
     append.verify_mode(where, partitions)
     if where is not None:
         return _preview_overwrite_where(target, rows, where)
-    dynamic = partitions == append.DYNAMIC and bool(target.rules.partition_by)
+    dynamic = partitions == append.DYNAMIC and bool(target.rules.spec.fields)
     frame = new_rows(made(rows), target.rules)
     plan = target.plan(None)
     count, values = _evaluated(target, frame, with_partitions=dynamic)
     if dynamic:
-        plan = plan.at(same_partitions(plan, target.rules, values))
+        plan = plan.at(same_partitions(plan, target.rules.spec, values))
     files = _leaving(plan)
     metrics = _known(numOutputRows=count, numDeletedRows=_sum_known(files.column("matching")))
     found = _preview(target, append.OPERATION, None, plan, files=files, metrics=metrics, read=0)
@@ -213,7 +213,7 @@ def _evaluated(
     seen = [F.count(F.lit(1)).alias("rows"), F.to_json(F.collect_set(F.array(*texts))).alias("partitions")]
     observed = _observed(checked(frame, target.rules), seen if with_partitions else seen[:1])
     partitions = json.loads(observed.get("partitions") or "[]")
-    return int(observed["rows"]), partition_values(target.rules, partitions)
+    return int(observed["rows"]), pa.chunked_array([typed_values(target.rules.spec, partitions)])
 
 
 def _observed(frame: DataFrame, aggregates: list[Column]) -> Mapping[str, Any]:

@@ -25,7 +25,7 @@ from delvec.bitmap import Bitmap
 from delvec.errors import InvalidOperationError
 from delvec.formats import Snapshot
 from delvec.plan import ScanPlan
-from delvec.row_delta import MetadataChange, RowDelta, Verb, WriteRules
+from delvec.row_delta import MetadataChange, RowDelta, Verb, WriteRules, all_files
 from delvec.schema import Field
 from delvec.spark import change_files
 from delvec.spark.commit_and_rerun import commit, first_file, of_the_moment, reads
@@ -330,7 +330,7 @@ class MergeRun:
             read=replace(target.read(None, Verb.MERGE), condition=shown(self.asked.on)),
             verb=Verb.MERGE,
             metrics=metrics | {"numTargetRowsCopied": removal.written.rows},
-            added=pa.concat_tables([written.files, removal.written.files]),
+            added=all_files(written.files, removal.written.files),
             removed=removal.removed,
             rewritten=removal.rewritten,
             vectors=removal.vectors,

@@ -1,4 +1,4 @@
-"""New rows brought to a table's columns: by name, in the table's order and types."""
+"""New rows in a table's columns: matched by name, in the table's order and types."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def conformed(
     beside: Sequence[str] = (),
     absent: Mapping[str, Column] | None = None,
 ) -> DataFrame:
-    """The frame's rows under the table's columns. A column that it lacks is null, or the value that
-    ``absent`` has for it; one too many is refused, but for those ``beside`` the table's, which are kept as
-    they are.
+    """The frame's rows in the table's columns. A column that the frame does not have gets its value from
+    ``absent``, or else null. An unknown column is refused, except for the columns ``beside`` the table's,
+    which stay unchanged.
     """
     _verify_unique(frame.schema)
     given = {field.name.lower(): field for field in frame.schema}
@@ -42,45 +42,45 @@ def conformed(
             raise InvalidOperationError(f"unknown column {name!r} in the new rows, expected {expected}")
     columns = []
     for field in schema:
-        found, wanted = given.get(field.name.lower()), spark_type(field.type)
-        if found is None:
-            column = (absent or {}).get(field.name, F.lit(None).cast(wanted))
+        source, data_type = given.get(field.name.lower()), spark_type(field.type)
+        if source is None:
+            column = (absent or {}).get(field.name, F.lit(None).cast(data_type))
         else:
-            column = assigned(F.col(quoted(found.name)), found.dataType, wanted, field.name)
+            column = assigned(F.col(quoted(source.name)), source.dataType, data_type, field.name)
         columns.append(column.alias(field.name))
     return frame.select(*columns, *(F.col(quoted(name)) for name in beside))
 
 
 def evolved(schema: Schema, rows: T.StructType) -> Schema:
-    """The schema with the columns, nested ones too, that only the new rows have, and with wider types."""
+    """The schema with the new rows' additional columns, also nested ones, and with their wider types."""
     _verify_unique(rows)
     merged = _merged(schema, from_spark(rows))
     assert isinstance(merged, Struct)
     return merged
 
 
-def _merged(held: DataType, new: DataType) -> DataType:
-    match held, new:
+def _merged(old: DataType, new: DataType) -> DataType:
+    match old, new:
         case Struct(), Struct():
-            return Struct(tuple(_merged_fields(held, new)))
+            return Struct(tuple(_merged_fields(old, new)))
         case Array(element), Array(other):
-            return replace(held, element=_merged(element, other))
+            return replace(old, element=_merged(element, other))
         case Map(key, value), Map(other_key, other):
-            return replace(held, key=_merged(key, other_key), value=_merged(value, other))
-    # Only a wider type is taken over; whether the table may widen is the format's to say.
-    return new if str(new) in _WIDER.get(str(held), ()) else held
+            return replace(old, key=_merged(key, other_key), value=_merged(value, other))
+    # A column gets the new type only if that is wider. The format decides whether the table allows it.
+    return new if str(new) in _WIDER.get(str(old), ()) else old
 
 
-def _merged_fields(held: Struct, new: Struct) -> list[Field]:
+def _merged_fields(old: Struct, new: Struct) -> list[Field]:
     given = {field.name.lower(): field for field in new}
     fields = [
         replace(field, type=_merged(field.type, given[field.name.lower()].type))
         if field.name.lower() in given
         else field
-        for field in held
+        for field in old
     ]
-    known = {field.name.lower() for field in held}
-    # A column that older rows do not have is null there.
+    known = {field.name.lower() for field in old}
+    # Existing rows have no value for a new column, so it is nullable.
     return fields + [replace(field, nullable=True) for field in new if field.name.lower() not in known]
 
 

@@ -1,7 +1,7 @@
-"""Partition columns: read from folder names by Spark itself where those say what the plan says.
+"""Partition values in folder names: which files have folders that agree with the plan.
 
-Then a later filter on the column prunes files, and joins prune dynamically. Files whose folders say something
-else, or nothing, get their values another way.
+For these files Spark reads the partition columns from the folder names, so that later filters on the columns
+prune files, and joins prune dynamically. The values of all other files are joined to the scan.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from delvec.chunked import Mask, Rows
+from delvec.hive_folders import NULL_FOLDER, unescaped
+from delvec.partition_spec import PartitionSpec
 from delvec.plan import ScanPlan
-from delvec.row_delta import WriteRules
-from delvec.schema import DataType, Decimal, Field, Primitive, Text
+from delvec.schema import DataType, Decimal, Field, Primitive, Text, arrow_type
 
-NULL = "__HIVE_DEFAULT_PARTITION__"
-_ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
-_TO_ESCAPE = re.compile("[\x00-\x1f\x7f\"#%'*/:=?\\\\{\\[\\]^]")
 _INTEGER = re.compile("-?[0-9]+")
 _DOUBLE = re.compile(r"-?([0-9]+(\.[0-9]+)?([Ee][+-]?[0-9]+)?|Infinity)|NaN")
 _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
@@ -32,7 +31,9 @@ _TIMESTAMP = re.compile(rf"{_DATE.pattern}[ T][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\
 
 
 def in_folder_names(plan: ScanPlan, constants: tuple[Field, ...]) -> Mask:
-    """For each file of the plan: whether its folders, below the table, are exactly its partition values."""
+    """For each file of the plan, whether its folders below the table's location state exactly the partition
+    values of the plan. ``constants`` are the columns that come from partition values.
+    """
     count = len(plan.files)
     if not constants or not count:
         return np.zeros(count, dtype=bool)
@@ -40,53 +41,39 @@ def in_folder_names(plan: ScanPlan, constants: tuple[Field, ...]) -> Mask:
     values = plan.files.column("partition").combine_chunks()
     keys = [folders.indices.to_numpy(zero_copy_only=False)]
     keys += [_codes(values.field(field.name)) for field in constants]
-    # Few distinct pairs of folder and values stand for many files.
+    # Many files share few distinct pairs of folder and values: compare each pair once.
     distinct, first, back = np.unique(np.stack(keys, axis=1), axis=0, return_index=True, return_inverse=True)
     names = folders.dictionary.to_pylist()
-    right = [
-        _says(names[row[0]], constants, values[int(at)].as_py())
+    agrees = [
+        _agrees(names[row[0]], constants, values[int(at)].as_py())
         for row, at in zip(distinct, first, strict=True)
     ]
-    return np.array(right, dtype=bool)[back.reshape(-1)]
+    return np.array(agrees, dtype=bool)[back.reshape(-1)]
 
 
-def same_partitions(plan: ScanPlan, rules: WriteRules, written: pa.ChunkedArray) -> Rows:
-    """The plan's files, by row, in a partition of the ``written`` ones, given as in ``RowDelta``."""
-    types = {field.name: field.type for field in rules.schema}
-    kinds = [types[name] for name in rules.partition_by]
-    wanted = {
-        tuple(
-            None if text is None else _comparable(_stated(text, kind), kind)
-            for text, kind in zip(texts, kinds, strict=True)
-        )
-        for texts in written.to_pylist()
-    }
-    values = plan.files.column("partition").to_pylist()
-    found = [
-        tuple(_comparable(row[name], types[name]) for name in rules.partition_by) in wanted for row in values
-    ]
-    return np.flatnonzero(found)
+def same_partitions(plan: ScanPlan, spec: PartitionSpec, written: pa.ChunkedArray) -> Rows:
+    """The plan's files, by row, that are in a partition of ``written``, the partition values of new files.
+
+    A file with another spec is in none of them.
+    """
+    count = len(plan.files)
+    old = plan.files.column("partition").combine_chunks()
+    new = written.combine_chunks()
+    keys = [np.zeros(count + len(new), dtype=np.int64)]
+    for field in spec.fields:
+        values = [_comparable(part.field(field.name), field.type) for part in (old, new)]
+        keys.append(_codes(pa.concat_arrays(values)))
+    partitions = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+    of_spec = plan.files.column("spec_id").to_numpy() == spec.spec_id
+    return np.flatnonzero(of_spec & np.isin(partitions[:count], partitions[count:]))
 
 
-def _stated(text: str, data_type: DataType) -> Any:
-    """The value that a text of ``RowDelta.added`` states."""
-    match data_type:
-        case Primitive("string"):
-            return text
-        case Primitive("timestamp"):
-            return dt.datetime.fromisoformat(text)
-        case Primitive("float" | "double"):
-            return float(text)
-        case Decimal():
-            return decimal.Decimal(text)
-    return _parsed(text, data_type)
-
-
-def _comparable(value: Any, data_type: DataType) -> Any:
-    """What is equal for values that are: NaN is, and ``char`` is with and without the spaces after it."""
-    if isinstance(value, str) and isinstance(data_type, Text) and data_type.padded:
-        return value.ljust(data_type.length)
-    return "NaN" if isinstance(value, float) and math.isnan(value) else value
+def _comparable(values: pa.Array, data_type: DataType) -> pa.Array:
+    """Values that are the same bytes if they are equal in SQL: ``char`` is padded, and -0.0 is 0.0."""
+    values = values.cast(arrow_type(data_type))
+    if isinstance(data_type, Text) and data_type.padded:
+        return pc.utf8_rpad(values, data_type.length)
+    return pc.add(values, pa.scalar(0, values.type)) if pa.types.is_floating(values.type) else values
 
 
 def _folders(plan: ScanPlan) -> pa.DictionaryArray:
@@ -102,7 +89,7 @@ def _codes(values: pa.Array) -> Rows:
     return codes
 
 
-def _says(folder: str, constants: tuple[Field, ...], values: dict[str, Any]) -> bool:
+def _agrees(folder: str, constants: tuple[Field, ...], values: dict[str, Any]) -> bool:
     parts = folder.split("/")
     if len(parts) != len(constants):
         return False
@@ -111,7 +98,7 @@ def _says(folder: str, constants: tuple[Field, ...], values: dict[str, Any]) -> 
         if not equals or unescaped(name) != field.physical_name:
             return False
         try:
-            value = None if text == NULL else _parsed(text, field.type)
+            value = None if text == NULL_FOLDER else _parsed(text, field.type)
         except (ValueError, ArithmeticError):
             return False
         if not _same(value, values[field.name]):
@@ -126,7 +113,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _parsed(text: str, data_type: DataType) -> Any:
-    """What Spark reads the text as; a ValueError where that is not beyond doubt."""
+    """The value that Spark reads from the text; ValueError if Spark might read another value."""
     match data_type:
         case Primitive("string"):
             return unescaped(text)
@@ -139,18 +126,18 @@ def _parsed(text: str, data_type: DataType) -> Any:
         case Primitive("date"):
             return dt.date.fromisoformat(_checked(text, _DATE))
         case Primitive("timestamp"):
-            return _moment(text).replace(tzinfo=dt.UTC)
+            return _timestamp(text).replace(tzinfo=dt.UTC)
         case Primitive("timestamp_ntz"):
-            return _moment(text)
+            return _timestamp(text)
         case Decimal(_, scale):
             value = decimal.Decimal(_checked(text, _DECIMAL))
-            # Spark takes the digits of a text with fewer decimals for those of the column's scale.
+            # If the text has fewer decimals than the column, Spark reads another value: 1.5 as 0.15.
             if value.as_tuple().exponent == -scale:
                 return value
-    raise ValueError("never read from a folder's name")
+    raise ValueError(f"Spark does not read {data_type} from the name of a folder")
 
 
-def _moment(text: str) -> dt.datetime:
+def _timestamp(text: str) -> dt.datetime:
     return dt.datetime.fromisoformat(_checked(unescaped(text), _TIMESTAMP))
 
 
@@ -158,13 +145,3 @@ def _checked(text: str, pattern: re.Pattern[str]) -> str:
     if pattern.fullmatch(text) is None:
         raise ValueError(text)
     return text
-
-
-def escaped(text: str) -> str:
-    """The text as Spark writes it into a folder's name."""
-    return _TO_ESCAPE.sub(lambda found: f"%{ord(found[0]):02X}", text)
-
-
-def unescaped(text: str) -> str:
-    """The text as Spark decodes it: each escape is a character, never a byte of one."""
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)

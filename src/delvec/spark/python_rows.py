@@ -1,7 +1,8 @@
-"""Rows that users have in Python, as a DataFrame of Spark: pandas, Arrow, polars, and lists.
+"""Rows from Python as a Spark DataFrame: from pandas, Arrow, polars and lists.
 
-Lists take the types of the table's columns by name; columns that the table lacks, the types that Arrow
-infers. Everything else keeps its own types, which are brought to the table's as those of a DataFrame are.
+Values in lists get the types of the table's columns with the same names; for other columns Arrow infers the
+types. All other inputs keep their own types, which are converted to the table's types like those of a
+DataFrame.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _UNSIGNED = {
 
 
 def frame_of(spark: SparkSession, given: Any, schema: Schema | None) -> DataFrame:
-    """The rows as a DataFrame; ``schema`` is the table's, None where there is none yet."""
+    """The rows as a DataFrame. ``schema`` is the table's schema, or None for a new table."""
     if isinstance(given, DataFrame):
         return given
     if schema is not None and isinstance(given, list | tuple) and not given:
@@ -40,7 +41,8 @@ def frame_of(spark: SparkSession, given: Any, schema: Schema | None) -> DataFram
         table = _arrow_table(given, schema)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise InvalidOperationError(f"the rows do not fit the table's columns: {error}") from None
-    # Times without a zone stay so here, and become times of the session's zone where the table has these.
+    # Times without a zone stay without one here. Store assignment converts them in the session's time zone if
+    # the column has a zone.
     kinds = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
     if not len(table):
         return spark.createDataFrame([], kinds)
@@ -61,7 +63,7 @@ def _arrow_table(given: Any, schema: Schema | None) -> pa.Table:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """The table in types that Spark takes."""
+    """The table in types that Spark accepts."""
     return table.cast(pa.schema([field.with_type(_spark_arrow(field.type)) for field in table.schema]))
 
 
@@ -78,12 +80,12 @@ def _spark_arrow(kind: pa.DataType) -> pa.DataType:
 def _from_list(rows: Sequence[Any], schema: Schema | None) -> pa.Table:
     names = [field.name for field in schema] if schema is not None else None
     records = [_record(row, names) for row in rows]
-    found = dict.fromkeys(name for record in records for name in record)
-    if not found:
+    columns_given = dict.fromkeys(name for record in records for name in record)
+    if not columns_given:
         raise InvalidOperationError("rows are an empty list, expected at least one row with its columns")
     known = {} if schema is None else {field.name.lower(): field.type for field in schema}
     columns = {}
-    for name in found:
+    for name in columns_given:
         values = [record.get(name) for record in records]
         kind = known.get(name.lower())
         if kind == Primitive("timestamp"):
@@ -116,6 +118,6 @@ def _record(row: Any, names: Sequence[str] | None) -> Mapping[str, Any]:
 
 
 def _zoned(value: Any) -> Any:
-    """A datetime without a zone is in Python's local time, as Spark takes it."""
+    """A datetime without a zone is in Python's local time, as Spark interprets it."""
     naive = isinstance(value, dt.datetime) and value.tzinfo is None
     return value.astimezone() if naive else value

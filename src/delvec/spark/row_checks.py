@@ -1,4 +1,4 @@
-"""What written rows must satisfy: columns without null, constraints. A row that does not ends the job."""
+"""Checks of written rows: NOT NULL, constraints, lengths. A row that violates one makes the job fail."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from delvec.schema import Schema, Struct, has_length
 from delvec.spark.text_lengths import are_strings, fits
 from delvec.spark.types import quoted
 
-# Encloses our message in whatever Spark makes of an error that a job ended with.
+# Marks the beginning and the end of delvec's message inside the error text of a failed Spark job.
 VIOLATION = "\u2063delvec\u2063"
 
 
 def checked(frame: DataFrame, rules: WriteRules) -> DataFrame:
-    """The frame, whose job fails at the first row that breaks a rule of the table."""
+    """The frame with checks: a job that computes it fails if a row violates a rule of the table."""
     conditions = list(_conditions(rules))
     if has_length(rules.schema) and not are_strings(frame.sparkSession):
         conditions += _lengths(rules.schema)
@@ -26,12 +26,13 @@ def checked(frame: DataFrame, rules: WriteRules) -> DataFrame:
 
 
 def kept_to(frame: DataFrame, condition: str | Column, message: str) -> DataFrame:
-    """The frame, whose job fails at the first row for which the condition is not true."""
+    """The frame with a check: a job that computes it fails if the condition is not true for a row."""
     within = F.expr(condition) if isinstance(condition, str) else condition
     return _guarded(frame, [(F.coalesce(within, F.lit(False)), message)])  # noqa: FBT003
 
 
 def violation(message: str) -> str:
+    """The message, marked so that it can be found in the error of a Spark job."""
     return f"{VIOLATION}{message}{VIOLATION}"
 
 
@@ -57,7 +58,7 @@ def _holds(constraint: Constraint) -> Column:
 
 
 def _not_null(schema: Schema, path: tuple[str, ...]) -> Iterator[tuple[Column, str]]:
-    """Columns, and fields of structs, that must have a value; a field of a null struct need not."""
+    """A condition for each NOT NULL column and field. A field of a null struct does not violate it."""
     for field in schema:
         here = (*path, field.name)
         if not field.nullable:
@@ -72,9 +73,11 @@ def _column(path: tuple[str, ...]) -> Column:
 
 
 def _guarded(frame: DataFrame, conditions: Sequence[tuple[Column, str]]) -> DataFrame:
-    """The frame, one of whose values cannot be computed in a row that breaks a condition.
+    """The frame with one of its columns replaced by an expression that raises an error if a condition is
+    violated.
 
-    A filter would not do: Spark moves filters below joins, where rows are that the frame does not have.
+    A filter would be wrong here: Spark moves filters below joins, where they see rows that the frame does not
+    have.
     """
     if not conditions:
         return frame

@@ -1,7 +1,8 @@
-"""Row ids that stay with their rows: found where the file has them, and written with rows that move.
+"""Row lineage: the ids that rows keep when they move to another file, and the version that changed them last.
 
-A row's id is the value of a stored column of the table's choosing, where that has one; else the file's first
-id plus the row's position. Likewise the version that last changed it: the file's, where none is stored.
+A row's id is stored in a column of its file. If that is null, or the file has no such column, the id is the
+first id of the file plus the row's position. In the same way, the version is the stored one or else that of
+the file.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pyspark.sql import functions as F
 
 from delvec.plan import ScanPlan
 from delvec.row_delta import WriteRules
-from delvec.schema import Field, Primitive, Struct
+from delvec.schema import Field, Struct
 from delvec.spark.file_paths import file_path
 from delvec.spark.scan import own_prefix, place_columns, scan_parts
 from delvec.spark.scan_part import ScanPart
@@ -22,18 +23,18 @@ from delvec.spark.types import quoted
 from delvec.storage import Storage
 
 
-def lineage_columns(rules: WriteRules) -> tuple[str, ...]:
-    """The stored columns for a row's id and version; none where the table does not keep them."""
-    if rules.row_id_column is None or rules.row_version_column is None:
+def lineage_fields(rules: WriteRules) -> tuple[Field, ...]:
+    """The stored columns for a row's id and version; empty if the table does not keep them."""
+    if rules.row_id is None or rules.row_version is None:
         return ()
-    return (rules.row_id_column, rules.row_version_column)
+    return (rules.row_id, rules.row_version)
 
 
 def parts_with_lineage(
-    spark: SparkSession, plan: ScanPlan, storage: Storage, columns: tuple[str, ...]
+    spark: SparkSession, plan: ScanPlan, storage: Storage, fields: tuple[Field, ...]
 ) -> list[ScanPart]:
-    """The parts of the scan of ``plan`` with each row's id and version, under the names ``columns``."""
-    fields = tuple(Field(name, Primitive("long")) for name in columns)
+    """The parts of the scan of ``plan`` with each row's id and version, in the two columns ``fields``."""
+    columns = tuple(field.name for field in fields)
     wider = replace(
         plan,
         schema=Struct((*plan.schema.fields, *fields)),
@@ -66,16 +67,17 @@ def parts_with_lineage(
 
 
 def moved(frame: DataFrame, columns: tuple[str, ...], new: str, *others: str) -> DataFrame:
-    """The rows in the struct ``new``, with their ids: what changed them is the commit that is to come.
+    """The updated rows, which are in the struct ``new``, with their old ids and a null version: their version
+    is that of the next commit.
 
-    ``others`` are further columns of the frame, which stay.
+    ``others`` are further columns of the frame to keep.
     """
     if not columns:
         return frame.select(f"{new}.*", *others)
-    changed_by = F.lit(None).cast("long").alias(columns[1])
-    return frame.select(f"{new}.*", F.col(quoted(columns[0])), changed_by, *others)
+    version = F.lit(None).cast("long").alias(columns[1])
+    return frame.select(f"{new}.*", F.col(quoted(columns[0])), version, *others)
 
 
 def unborn(frame: DataFrame, columns: tuple[str, ...]) -> DataFrame:
-    """New rows, which have no id yet: the commit gives them one."""
+    """Inserted rows, which have no id yet: the commit assigns it."""
     return frame.select("*", *(F.lit(None).cast("long").alias(name) for name in columns))

@@ -55,7 +55,16 @@ from delvec.spark.scan_part import (
     unknown_file,
 )
 from delvec.spark.text_lengths import as_read
-from delvec.spark.types import column_metadata, logical, quoted, selected, spark_field, spark_type
+from delvec.spark.types import (
+    column_metadata,
+    has_spark_type,
+    logical,
+    no_spark_type,
+    quoted,
+    selected,
+    spark_field,
+    spark_type,
+)
 from delvec.spark.vector_filter import Words, gathered, is_live
 from delvec.spark.vector_join import VectorFiles, chunk_estimate, chunks_of
 from delvec.storage import Storage
@@ -304,6 +313,10 @@ class _GroupScan:
         constants = {constant.name: constant for constant in self.group.constants}
         if field.type == Primitive("void"):
             return _noted(F.lit(None), field)
+        if not has_spark_type(field.type):
+            # The error is raised only if the query needs the column: Spark drops unused expressions.
+            failure = F.raise_error(F.lit(no_spark_type(field)))
+            return _noted(failure.cast(spark_type(field.type, comments=True)), field)
         if self.group.values_by_file and field.name in constants:
             return self._constant(f"{self._own(_VALUES)}.{quoted(field.name)}", field)
         stored = constants.get(field.name, field)
@@ -330,7 +343,7 @@ class _GroupScan:
     def _read(self) -> DataFrame:
         group = self.group
         names = {field.name for field in group.constants}
-        stored = [f for f in group.schema if f.name not in names and f.type != Primitive("void")]
+        stored = [f for f in group.schema if f.name not in names and _is_read(f)]
         native = group.constants if group.values_in_folders else ()
         fields = [spark_field(f, physical=True) for f in (*stored, *native)]
         # Also where no one asks for it: then Spark reads nothing, and scans of one folder are of one listing.
@@ -409,6 +422,11 @@ class _GroupScan:
             chunks = self.spark.createDataFrame(chunks_of(loaded, vectors))
         chunks = chunks.toDF(self._own(_KEY), self._own(_WORDS))
         return F.broadcast(chunks) if size <= BROADCAST_CHUNK_BYTES else chunks
+
+
+def _is_read(field: Field) -> bool:
+    """Whether Spark reads the column from files."""
+    return field.type != Primitive("void") and has_spark_type(field.type)
 
 
 def _noted(column: Column, field: Field) -> Column:

@@ -1,4 +1,4 @@
-"""SET and VALUES: which columns get which expressions, checked against the table's columns."""
+"""SET and VALUES clauses: the expressions for each column, checked against the table's columns."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from delvec.spark.store_assignment import assigned
 from delvec.spark.types import spark_type
 
 Assignments = Mapping[str, "str | Column"]
-# A part of a dotted name: in backquotes or without.
+# A part of a dotted name, with or without backquotes.
 _PART = re.compile(r"(`(?:[^`]|``)*`)(?:\.|$)|([^.]+)")
 
 
 class Value(NamedTuple):
-    """An expression for a column or, with a path, for a field inside it; and the type that it has."""
+    """An expression for a column, or for the field at ``path`` inside it, and the type of the expression."""
 
     path: tuple[str, ...]
     column: Column
@@ -33,7 +33,7 @@ Targets = dict[str, list[Value]]
 
 
 def verified(given: object, what: str) -> dict[str, str | Column]:
-    """The names and expressions; ``what`` names them in errors."""
+    """The names and expressions, after a check of their types. ``what`` names the clause in errors."""
     if not isinstance(given, Mapping):
         raise InvalidOperationError(
             f"{what} is {type(given).__name__}, expected a dict of column and expression"
@@ -53,7 +53,7 @@ def resolve(
 ) -> Targets:
     """The expressions for each top-level column.
 
-    ``frame`` is what the expressions are computed from; ``what`` names the clause in errors.
+    The expressions are computed from rows of ``frame``. ``what`` names the clause in errors.
     """
     verified(given, what)
     if not given:
@@ -61,38 +61,39 @@ def resolve(
     paths = assigned_paths(given, schema, what, case_sensitive=case_sensitive)
     verify_expressions(frame, {f"{what} of {name}:": value for name, value in given.items()})
     columns = [expression(value) for value in given.values()]
-    found: Targets = {}
-    for (name, *path), column, held in zip(paths, columns, frame.select(*columns).schema, strict=True):
-        found.setdefault(name, []).append(Value(tuple(path), column, held.dataType))
-    return found
+    targets: Targets = {}
+    for (name, *path), column, field in zip(paths, columns, frame.select(*columns).schema, strict=True):
+        targets.setdefault(name, []).append(Value(tuple(path), column, field.dataType))
+    return targets
 
 
 def assigned_paths(
     given: Assignments, schema: Schema, what: str, *, case_sensitive: bool
 ) -> list[tuple[str, ...]]:
-    """The names of the columns and of the fields in them; none may be given twice."""
-    found: list[tuple[str, ...]] = []
+    """The path of each assigned column or field. A column that is assigned twice is refused."""
+    paths: list[tuple[str, ...]] = []
     for name in given:
         path = _path(name, schema, what, case_sensitive=case_sensitive)
-        if any(other[: len(path)] == path[: len(other)] for other in found):
+        if any(other[: len(path)] == path[: len(other)] for other in paths):
             raise InvalidOperationError(f"{what} sets column {name} twice")
-        found.append(path)
-    return found
+        paths.append(path)
+    return paths
 
 
 def new_column(field: Field, targets: Targets, old: Column | None) -> Column:
-    """The field's new value: what is assigned, brought to its type, or ``old`` (null where there is none)."""
-    wanted = spark_type(field.type)
-    column = F.lit(None).cast(wanted) if old is None else old
-    for path, value, held in targets.get(field.name, []):
+    """The new value: the assigned one, converted to the field's type, or else ``old``, or else null."""
+    column = F.lit(None).cast(spark_type(field.type)) if old is None else old
+    for path, value, data_type in targets.get(field.name, []):
         inner = _inside(field, path)
-        typed = assigned(value, held, spark_type(inner.type), ".".join((field.name, *path)))
+        typed = assigned(value, data_type, spark_type(inner.type), ".".join((field.name, *path)))
         column = _with(column, field, path, typed)
     return column
 
 
 def _with(column: Column, field: Field, path: tuple[str, ...], value: Column) -> Column:
-    """The column with another value at ``path`` inside it; where a struct is null, its other fields are."""
+    """The column with ``value`` at ``path`` inside it. If a struct on the path is null, its other fields get
+    null.
+    """
     if not path:
         return value
     assert isinstance(field.type, Struct)
@@ -105,7 +106,7 @@ def _with(column: Column, field: Field, path: tuple[str, ...], value: Column) ->
 
 
 def _path(name: str, schema: Schema, what: str, *, case_sensitive: bool) -> tuple[str, ...]:
-    """The names of the field, in the schema's spelling: a column's, or with dots that of a field inside."""
+    """The path of the column, or of the field inside it, in the schema's spelling."""
     whole = schema.find(name, case_sensitive=case_sensitive)
     if len(whole) == 1:
         return (whole[0].name,)
@@ -122,9 +123,9 @@ def _path(name: str, schema: Schema, what: str, *, case_sensitive: bool) -> tupl
 
 
 def name_parts(name: str) -> list[str]:
-    """A dotted name, in which backquotes may enclose a part; two of them stand for one inside."""
-    found = _PART.findall(name)
-    return [quoted[1:-1].replace("``", "`") or plain for quoted, plain in found]
+    """The parts of a dotted name. A part may be in backquotes, inside which a backquote is doubled."""
+    parts = _PART.findall(name)
+    return [quoted[1:-1].replace("``", "`") or plain for quoted, plain in parts]
 
 
 def _inside(field: Field, path: tuple[str, ...]) -> Field:

@@ -1,8 +1,9 @@
-"""Values for a column: brought to the column's type, or refused.
+"""Store assignment: values are converted to the type of their column, or refused.
 
-What may be stored where follows Spark's ANSI store assignment, whatever the session's setting: numbers in any
-numeric column, where a value that does not fit is an error and never another value; anything in a string; no
-string in anything else. Structs go by the names of their fields.
+The rules are those of Spark's ANSI store assignment, whatever the session's setting is. A number can be
+stored in any numeric column; if it does not fit, that is an error, and never another value. Any value except
+bytes can be stored in a string column, but a string only in a string column. Fields of structs are matched by
+name.
 """
 
 from __future__ import annotations
@@ -18,89 +19,89 @@ _DATES = (T.DateType, T.TimestampType, T.TimestampNTZType)
 _NESTED = (T.StructType, T.ArrayType, T.MapType)
 
 
-def assigned(value: Column, held: T.DataType, wanted: T.DataType, name: str) -> Column:
-    """``value``, which is of type ``held``, as one of type ``wanted``; ``name`` is the column's."""
-    if _same(held, wanted):
+def assigned(value: Column, old: T.DataType, new: T.DataType, name: str) -> Column:
+    """``value``, which is of type ``old``, converted to type ``new``. ``name`` is the column's name, for
+    errors.
+    """
+    if _same(old, new):
         return value
-    if isinstance(held, T.NullType):
-        return value.cast(wanted)
-    if isinstance(held, T.StructType) and isinstance(wanted, T.StructType):
-        return _struct(value, held, wanted, name)
-    if isinstance(held, T.ArrayType) and isinstance(wanted, T.ArrayType):
-        return F.transform(value, lambda one: assigned(one, held.elementType, wanted.elementType, name))
-    if isinstance(held, T.MapType) and isinstance(wanted, T.MapType):
-        return _map(value, held, wanted, name)
-    _verify_assignable(held, wanted, name)
-    if _always_fits(held, wanted):
-        return value.cast(wanted)
-    fitting = value.try_cast(wanted)
-    reason = f"{VIOLATION}value does not fit column {name} of type {wanted.simpleString()}: "
+    if isinstance(old, T.NullType):
+        return value.cast(new)
+    if isinstance(old, T.StructType) and isinstance(new, T.StructType):
+        return _struct(value, old, new, name)
+    if isinstance(old, T.ArrayType) and isinstance(new, T.ArrayType):
+        return F.transform(value, lambda one: assigned(one, old.elementType, new.elementType, name))
+    if isinstance(old, T.MapType) and isinstance(new, T.MapType):
+        return _map(value, old, new, name)
+    _verify_assignable(old, new, name)
+    if _always_fits(old, new):
+        return value.cast(new)
+    fitting = value.try_cast(new)
+    reason = f"{VIOLATION}value does not fit column {name} of type {new.simpleString()}: "
     message = F.concat(F.lit(reason), value.cast("string"), F.lit(VIOLATION))
     lost = value.isNotNull() & fitting.isNull()
-    return F.when(lost, F.raise_error(message).cast(wanted)).otherwise(fitting)
+    return F.when(lost, F.raise_error(message).cast(new)).otherwise(fitting)
 
 
-def _struct(value: Column, held: T.StructType, wanted: T.StructType, name: str) -> Column:
-    known = {field.name.lower(): field for field in held}
-    for field in held:
-        if field.name.lower() not in {other.name.lower() for other in wanted}:
-            raise InvalidOperationError(f"unknown field {name}.{field.name}, expected {_names(wanted)}")
+def _struct(value: Column, old: T.StructType, new: T.StructType, name: str) -> Column:
+    known = {field.name.lower(): field for field in old}
+    for field in old:
+        if field.name.lower() not in {other.name.lower() for other in new}:
+            raise InvalidOperationError(f"unknown field {name}.{field.name}, expected {_names(new)}")
     parts = []
-    for field in wanted:
-        place, found = f"{name}.{field.name}", known.get(field.name.lower())
-        if found is None and not field.nullable:
+    for field in new:
+        place, source = f"{name}.{field.name}", known.get(field.name.lower())
+        if source is None and not field.nullable:
             raise InvalidOperationError(f"field {place} is missing, but it is NOT NULL")
         inner = (
             F.lit(None).cast(field.dataType)
-            if found is None
-            else assigned(value[found.name], found.dataType, field.dataType, place)
+            if source is None
+            else assigned(value[source.name], source.dataType, field.dataType, place)
         )
         parts.append(inner.alias(field.name))
     return F.when(value.isNotNull(), F.struct(*parts))
 
 
-def _map(value: Column, held: T.MapType, wanted: T.MapType, name: str) -> Column:
-    if not _same(held.keyType, wanted.keyType):
-        value = F.transform_keys(
-            value, lambda key, _: assigned(key, held.keyType, wanted.keyType, f"{name}.key")
-        )
+def _map(value: Column, old: T.MapType, new: T.MapType, name: str) -> Column:
+    if not _same(old.keyType, new.keyType):
+        value = F.transform_keys(value, lambda key, _: assigned(key, old.keyType, new.keyType, f"{name}.key"))
     return F.transform_values(
-        value, lambda _, one: assigned(one, held.valueType, wanted.valueType, f"{name}.value")
+        value, lambda _, one: assigned(one, old.valueType, new.valueType, f"{name}.value")
     )
 
 
-def _verify_assignable(held: T.DataType, wanted: T.DataType, name: str) -> None:
-    plain = not isinstance(held, _NESTED) and not isinstance(wanted, _NESTED)
-    both_numbers = isinstance(held, T.NumericType) and isinstance(wanted, T.NumericType)
-    both_dates = isinstance(held, _DATES) and isinstance(wanted, _DATES)
-    to_string = isinstance(wanted, T.StringType) and not isinstance(held, T.BinaryType)
+def _verify_assignable(old: T.DataType, new: T.DataType, name: str) -> None:
+    plain = not isinstance(old, _NESTED) and not isinstance(new, _NESTED)
+    both_numbers = isinstance(old, T.NumericType) and isinstance(new, T.NumericType)
+    both_dates = isinstance(old, _DATES) and isinstance(new, _DATES)
+    to_string = isinstance(new, T.StringType) and not isinstance(old, T.BinaryType)
     if not (plain and (both_numbers or both_dates or to_string)):
         raise InvalidOperationError(
-            f"value for column {name} is of type {held.simpleString()}, expected {wanted.simpleString()}"
+            f"value for column {name} is of type {old.simpleString()}, expected {new.simpleString()}"
         )
 
 
-def _always_fits(held: T.DataType, wanted: T.DataType) -> bool:
-    if isinstance(wanted, T.StringType | T.DoubleType | T.FloatType) or isinstance(held, _DATES):
+def _always_fits(old: T.DataType, new: T.DataType) -> bool:
+    if isinstance(new, T.StringType | T.DoubleType | T.FloatType) or isinstance(old, _DATES):
         return True
     order: list[type[T.DataType]] = [T.ByteType, T.ShortType, T.IntegerType, T.LongType]
-    if type(held) in order and type(wanted) in order:
-        return order.index(type(held)) <= order.index(type(wanted))
+    if type(old) in order and type(new) in order:
+        return order.index(type(old)) <= order.index(type(new))
     return False
 
 
-def _same(held: T.DataType, wanted: T.DataType) -> bool:
-    """Equal but for nullability and field metadata."""
-    match held, wanted:
+def _same(old: T.DataType, new: T.DataType) -> bool:
+    """Whether the types are equal, apart from nullability and field metadata."""
+    match old, new:
         case T.StructType(), T.StructType():
-            return held.names == wanted.names and all(
-                _same(one.dataType, other.dataType) for one, other in zip(held, wanted, strict=True)
+            return old.names == new.names and all(
+                _same(one.dataType, other.dataType) for one, other in zip(old, new, strict=True)
             )
         case T.ArrayType(), T.ArrayType():
-            return _same(held.elementType, wanted.elementType)
+            return _same(old.elementType, new.elementType)
         case T.MapType(), T.MapType():
-            return _same(held.keyType, wanted.keyType) and _same(held.valueType, wanted.valueType)
-    return held == wanted
+            return _same(old.keyType, new.keyType) and _same(old.valueType, new.valueType)
+    return old == new
 
 
 def _names(struct: T.StructType) -> str:

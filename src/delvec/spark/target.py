@@ -26,12 +26,12 @@ from delvec.spark.new_rows import evolved
 from delvec.spark.notebook import html_pairs
 from delvec.spark.reserved_names import verify_new_names
 from delvec.spark.row_checks import VIOLATION
-from delvec.spark.row_lineage import lineage_columns, parts_with_lineage
+from delvec.spark.row_lineage import lineage_fields, parts_with_lineage
 from delvec.spark.scan import scan, scan_parts
 from delvec.spark.scan_part import ScanPart, few_parts, united
 from delvec.spark.session import kept_frame, sql_settings
 from delvec.spark.subquery_warning import warn_of_captured_columns
-from delvec.spark.types import quoted, type_text
+from delvec.spark.types import quoted, type_text, verify_spark_type
 from delvec.storage import Storage
 
 _ROW_BYTES = 100  # of a stored row, where no file tells
@@ -91,6 +91,9 @@ class Target:
         if alias is None and default_alias is not None and not snapshot.schema.find(default_alias):
             alias = default_alias
         rules = snapshot.rules(new_rows=new_rows)
+        if new_rows:
+            for column in rules.schema:
+                verify_spark_type(column)
         return cls(spark, table, snapshot, rules, sql_settings(spark), run, level, alias)
 
     def at(self, snapshot: Snapshot) -> Target:
@@ -186,13 +189,14 @@ class Target:
     def parts(self, plan: ScanPlan, *, lineage: bool = True) -> Sequence[ScanPart]:
         """The same in parts, deleted rows too: what is joined or filtered is so part by part."""
         if lineage and self.lineage:
-            return few_parts(parts_with_lineage(self.spark, plan, self.storage, self.lineage))
+            fields = lineage_fields(self.rules)
+            return few_parts(parts_with_lineage(self.spark, plan, self.storage, fields))
         return few_parts(scan_parts(self.spark, plan, self.storage))
 
     @property
     def lineage(self) -> tuple[str, ...]:
         """The stored columns for ids and versions of rows that move; none where rows have no ids."""
-        return lineage_columns(self.rules)
+        return tuple(field.name for field in lineage_fields(self.rules))
 
     def read(self, where: str | Column | None, verb: Verb) -> Read:
         """That an operation has read the rows for which ``where`` is true."""

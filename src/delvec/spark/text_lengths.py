@@ -1,7 +1,8 @@
-"""Columns of ``char(n)`` and ``varchar(n)``: what Spark does not do by itself for tables of delvec.
+"""Columns of type ``char(n)`` and ``varchar(n)``: padding and length checks that Spark does not do for
+delvec.
 
-Where Spark reads files it pads ``char`` and compares it as padded (`types.column_metadata`). A setting of the
-session makes all of these plain strings.
+When Spark reads files, it pads ``char`` values and compares them as padded (`types.column_metadata`). A
+session setting turns these columns into plain strings.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ _CHAR_AS_VARCHAR = "spark.sql.charAsVarchar"
 
 
 def are_strings(spark: SparkSession) -> bool:
-    """Whether the session takes ``char`` and ``varchar`` for strings without a length."""
+    """Whether the session treats ``char`` and ``varchar`` as plain strings."""
     return _is_on(spark, _AS_STRING, "false")
 
 
 def as_read(spark: SparkSession, column: Column, data_type: DataType) -> Column:
-    """The value with ``char`` padded, as Spark reads it from a file."""
+    """The value with ``char`` padded, as if Spark read it from a file."""
     if are_strings(spark) or not _is_on(spark, _PAD_ON_READ, "true"):
         return column
     return padded(column, data_type)
 
 
 def with_padding(frame: DataFrame, schema: Schema) -> DataFrame:
-    """Rows to be written, with the values of ``char`` columns padded, as Spark writes them.
+    """Rows to be written, with padded ``char`` values, as Spark's own tables store them.
 
-    Delta-Spark stores them as they are given, but its UPDATE and DELETE find only padded values.
+    Some engines store the values unpadded, but their UPDATE and DELETE find only padded values.
     """
     fields = {field.name: field for field in schema if has_length(field.type)}
     if not fields or are_strings(frame.sparkSession):
@@ -51,7 +52,7 @@ def with_padding(frame: DataFrame, schema: Schema) -> DataFrame:
 
 
 def padded(column: Column, data_type: DataType) -> Column:
-    """The value with spaces after each ``char`` in it that is shorter than declared."""
+    """The value with each ``char`` in it padded with spaces to its declared length."""
     if _without_char(data_type) == data_type:
         return column
     match data_type:
@@ -69,16 +70,16 @@ def padded(column: Column, data_type: DataType) -> Column:
 
 
 def as_created(spark: SparkSession, schema: Schema) -> Schema:
-    """The schema of a new table: the session may ask for ``varchar`` wherever ``char`` is declared."""
+    """The schema of a new table. A session setting can replace ``char`` by ``varchar``."""
     if not (has_length(schema) and _is_on(spark, _CHAR_AS_VARCHAR, "false")):
         return schema
-    found = _without_char(schema)
-    assert isinstance(found, Struct)
-    return found
+    changed = _without_char(schema)
+    assert isinstance(changed, Struct)
+    return changed
 
 
 def fits(column: Column, data_type: DataType) -> Column:
-    """Whether no string in the column is longer than declared."""
+    """Whether no string in the value is longer than its declared length."""
     match data_type:
         case Text():
             return column.isNull() | (F.length(column) <= data_type.length)

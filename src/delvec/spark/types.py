@@ -1,4 +1,4 @@
-"""A table's schema as Spark's types: by the names users know, or by those that data files hold."""
+"""A table's schema in Spark's types, with the names that users see or with the names in data files."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from delvec.schema import (
     DataType,
     Decimal,
     Field,
+    Fixed,
     Map,
     Primitive,
     Schema,
@@ -43,10 +44,18 @@ _PRIMITIVES: dict[str, spark.DataType] = {
     "void": spark.NullType(),
     "variant": spark.VariantType(),
 }
+# Types that Spark cannot read or write. Schemas show such a column with this type instead, so that the
+# table's other columns can be used.
+_SUBSTITUTES: dict[str, spark.DataType] = {
+    "time": spark.StringType(),
+    "uuid": spark.StringType(),
+    "timestamp_ns": spark.TimestampType(),
+    "timestamp_ntz_ns": spark.TimestampNTZType(),
+}
 
 
 def logical(schema: Schema) -> spark.StructType:
-    """The schema by the names that users know, with comments and declared types."""
+    """The schema with the names that users see, with comments and declared types."""
     return spark.StructType(
         [
             spark.StructField(
@@ -58,37 +67,43 @@ def logical(schema: Schema) -> spark.StructType:
 
 
 def physical(schema: Schema) -> spark.StructType:
-    """The schema by the names that data files hold."""
+    """The schema with the names in data files."""
     return _struct(schema, physical=True, comments=False)
 
 
 def spark_field(field: Field, *, physical: bool = False) -> spark.StructField:
-    """The column, nullable, with its comment, those of nested fields, and its declared type."""
+    """The column, nullable, with the comments of the column and its nested fields, and its declared type."""
     name = field.physical_name if physical else field.name
     kind = spark_type(field.type, physical=physical, comments=True)
     return spark.StructField(name, kind, metadata=column_metadata(field, physical=physical))
 
 
 def column_metadata(field: Field, *, physical: bool = False) -> dict[str, str]:
-    """What Spark keeps of a column beside its type: the comment, and its type where that has ``char`` or
-    ``varchar``. By that it pads the column's values, where it reads files, and what they are compared with.
+    """Spark's metadata of the column: the comment, and the declared type if it contains ``char`` or
+    ``varchar``. From the declared type Spark knows which values to pad when it reads files and compares.
     """
-    found = dict(comment_of(field) or {})
+    metadata = dict(comment_of(field) or {})
     if has_length(field.type):
-        found[CHAR_OR_VARCHAR] = declared(field.type, physical=physical)
-    return found
+        metadata[CHAR_OR_VARCHAR] = declared(field.type, physical=physical)
+    return metadata
 
 
 def comment_of(field: Field) -> dict[str, str] | None:
-    """The comment as Spark keeps it: in the column's metadata."""
+    """The comment in the form of Spark's column metadata."""
     return None if field.comment is None else {COMMENT: field.comment}
 
 
 def spark_type(data_type: DataType, *, physical: bool = False, comments: bool = False) -> spark.DataType:
-    """``comments``: nested fields keep theirs. Spark takes types whose comments differ for different ones."""
+    """The type in Spark's terms. ``comments``: with the comments of nested fields. For Spark, types with
+    different comments are different types.
+    """
     match data_type:
         case Primitive(name) if name in _PRIMITIVES:
             return _PRIMITIVES[name]
+        case Primitive(name) if name in _SUBSTITUTES:
+            return _SUBSTITUTES[name]
+        case Fixed():
+            return spark.BinaryType()
         case Decimal(precision, scale):
             return spark.DecimalType(precision, scale)
         case Array(element, contains_null):
@@ -104,11 +119,38 @@ def spark_type(data_type: DataType, *, physical: bool = False, comments: bool = 
     raise UnsupportedFeatureError(f"type {data_type} has no Spark equivalent", feature=str(data_type))
 
 
+def has_spark_type(data_type: DataType) -> bool:
+    """Whether Spark can read and write values of the type."""
+    match data_type:
+        case Primitive(name):
+            return name in _PRIMITIVES
+        case Fixed():
+            return False
+        case Array(element):
+            return has_spark_type(element)
+        case Map(key, value):
+            return has_spark_type(key) and has_spark_type(value)
+        case Struct(fields):
+            return all(has_spark_type(field.type) for field in fields)
+    return True
+
+
+def verify_spark_type(field: Field) -> None:
+    """Refuse a column that Spark cannot read or write."""
+    if not has_spark_type(field.type):
+        raise UnsupportedFeatureError(no_spark_type(field), feature=f"type {field.type}")
+
+
+def no_spark_type(field: Field) -> str:
+    """The message about a column that Spark cannot read or write."""
+    return f"column {field.name} is of type {field.type}, which Spark cannot read or write"
+
+
 def from_spark(struct: spark.StructType) -> Schema:
-    """Spark's schema as ours."""
-    found = _from_spark(struct)
-    assert isinstance(found, Struct)
-    return found
+    """A schema of Spark as one of delvec."""
+    schema = _from_spark(struct)
+    assert isinstance(schema, Struct)
+    return schema
 
 
 def _from_spark(data_type: spark.DataType) -> DataType:
@@ -149,15 +191,15 @@ def _field(field: spark.StructField) -> Field:
 
 
 def parse_ddl(text: str) -> spark.StructType:
-    """The columns that a DDL text defines; a PySparkException where it defines none."""
-    found = spark.DataType.fromDDL(text)
-    if not isinstance(found, spark.StructType):
+    """The columns that a DDL text defines. If it does not define columns, a PySparkException is raised."""
+    parsed = spark.DataType.fromDDL(text)
+    if not isinstance(parsed, spark.StructType):
         raise PySparkTypeError(f"{text!r} is a type, expected columns: a name and a type each")
-    return found
+    return parsed
 
 
 def as_nullable(schema: Schema) -> Schema:
-    """The schema whose fields, nested ones too, may all be null."""
+    """The schema with all fields nullable, also the nested ones."""
     return Struct(tuple(replace(f, nullable=True, type=_nullable(f.type)) for f in schema))
 
 
@@ -166,14 +208,14 @@ def _nullable(data_type: DataType) -> DataType:
         case Struct():
             return as_nullable(data_type)
         case Array(element):
-            return Array(_nullable(element))
+            return replace(data_type, element=_nullable(element), contains_null=True)
         case Map(key, value):
-            return Map(_nullable(key), _nullable(value))
+            return replace(data_type, key=_nullable(key), value=_nullable(value), value_contains_null=True)
     return data_type
 
 
 def type_text(data_type: DataType) -> str:
-    """The type as Spark SQL takes it, by the names that users know."""
+    """The type in Spark SQL, with the names that users see."""
     match data_type:
         case Array(element):
             return f"ARRAY<{type_text(element)}>"
@@ -182,12 +224,12 @@ def type_text(data_type: DataType) -> str:
         case Struct(fields):
             return f"STRUCT<{', '.join(f'{quoted(f.name)}: {type_text(f.type)}' for f in fields)}>"
         case Primitive("timestamp"):
-            return "TIMESTAMP_LTZ"  # what TIMESTAMP means is a setting
+            return "TIMESTAMP_LTZ"  # the meaning of TIMESTAMP depends on a session setting
     return spark_type(data_type).simpleString()
 
 
 def selected(frame: DataFrame, columns: Sequence[str | Column]) -> DataFrame:
-    """The frame's columns by these expressions; in one call into the JVM where all are texts."""
+    """Select these expressions. If all of them are texts, this is one call into the JVM."""
     texts = [column for column in columns if isinstance(column, str)]
     if len(texts) == len(columns):
         return frame.selectExpr(*texts)
@@ -195,7 +237,7 @@ def selected(frame: DataFrame, columns: Sequence[str | Column]) -> DataFrame:
 
 
 def quoted(name: str) -> str:
-    """The name of a column as Spark SQL takes it, whatever is in it."""
+    """The name of a column as an identifier of Spark SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 

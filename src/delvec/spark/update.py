@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from delvec.plan import ScanPlan
-from delvec.row_delta import RowDelta, Verb
+from delvec.row_delta import RowDelta, Verb, all_files
 from delvec.schema import Schema
 from delvec.spark import change_files
 from delvec.spark.commit_and_rerun import Looking, commit
@@ -105,7 +104,7 @@ def _committed(
         read=target.read(where, Verb.UPDATE),
         verb=Verb.UPDATE,
         metrics={"numUpdatedRows": found.distinct, "numCopiedRows": removal.written.rows},
-        added=pa.concat_tables([written.files, removal.written.files]),
+        added=all_files(written.files, removal.written.files),
         removed=removal.removed,
         rewritten=removal.rewritten,
         vectors=removal.vectors,

@@ -82,9 +82,9 @@ def _written(
     if not asked.overwrite:
         assert not dry_run
         return table.append(rows)
-    partitions = snapshot_of(table).partition_columns
+    fields = snapshot_of(table).spec.fields
     dynamic = str(frames.spark.conf.get(_MODE, "static")).lower() == "dynamic"
-    if dynamic and len(partitions) > len(fixed):
+    if dynamic and len(fields) > len(fixed):
         return table.overwrite(rows, partitions="dynamic", dry_run=dry_run)
     where = " AND ".join(f"{quoted(name)} <=> {text}" for name, text in fixed.items())
     return table.overwrite(rows, where=where or None, dry_run=dry_run)
@@ -92,7 +92,7 @@ def _written(
 
 def _fixed(frames: Frames, table: Table, asked: Insert) -> Mapping[str, str]:
     """The partition columns that have one value for all rows, as literals."""
-    partitions = {name.lower(): name for name in snapshot_of(table).partition_columns}
+    partitions = {name.lower(): name for name in snapshot_of(table).spec.identity_columns}
     found: dict[str, str] = {}
     seen: set[str] = set()
     for column, value in asked.partition:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow.compute as pc
@@ -13,6 +13,7 @@ from pyspark.sql.types import StructField
 from delvec import formats
 from delvec.declared_types import CHAR_OR_VARCHAR
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.partition_spec import PartitionField
 from delvec.schema import Schema
 from delvec.spark.types import logical
 from delvec.statements.constants import properties
@@ -54,7 +55,7 @@ def detail(frames: Frames, asked: DescribeDetail) -> DataFrame:
         "location": table.location,
         "createdAt": _committed_at(table, 0),
         "lastModified": _committed_at(table, snapshot.version),
-        "partitionColumns": list(snapshot.partition_columns),
+        "partitionColumns": list(map(str, snapshot.spec.fields)),
         "numFiles": len(files),
         "sizeInBytes": int(pc.sum(files.column("size")).as_py() or 0),
         "properties": dict(snapshot.properties),
@@ -82,13 +83,18 @@ def table(frames: Frames, asked: DescribeTable) -> DataFrame:
         found = [("col_name", row[0]), ("data_type", row[1]), ("comment", row[2])]
         return frames.spark.createDataFrame(found, _COLUMN)
     rows = list(fields.values())
-    if snapshot.partition_columns:
+    if snapshot.spec.fields:
         rows += [("# Partition Information", "", ""), _HEADING]
-        rows += [fields[name] for name in snapshot.partition_columns]
+        rows += [_partition_row(field, fields) for field in snapshot.spec.fields]
     if asked.extended:
         rows += [("", "", ""), ("# Detailed Table Information", "", "")]
         rows += [(name, text, "") for name, text in _details(opened, snapshot, asked.table)]
     return frames.spark.createDataFrame(rows, _TABLE)
+
+
+def _partition_row(field: PartitionField, columns: Mapping[str, _Row]) -> _Row:
+    """A partition column as the column itself, a transform of one with the type of its result."""
+    return columns[field.source[0]] if field.is_identity else (str(field), str(field.type), None)
 
 
 def _shown(field: StructField) -> _Row:

@@ -1,0 +1,76 @@
+"""How a table is partitioned: fields, each a transform of a column.
+
+Partition values are typed: an Arrow struct with one field for each field of the spec, by the field's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from delvec.errors import InvalidOperationError
+from delvec.file_facts import ColumnPath
+from delvec.schema import Array, DataType, Map, Primitive, Schema, Struct, arrow_type
+from delvec.transforms import IDENTITY, Transform
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionField:
+    """A partition value: the path of its source column in the schema, the transform, the resulting type."""
+
+    name: str
+    source: ColumnPath
+    transform: Transform
+    type: DataType
+
+    def __str__(self) -> str:
+        return self.transform.of(".".join(self.source))
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether the partition value is the value of a top-level column."""
+        return self.transform == IDENTITY and len(self.source) == 1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSpec:
+    """The partitioning of data files. A table can have several specs over time, told apart by ``spec_id``."""
+
+    spec_id: int
+    fields: tuple[PartitionField, ...] = ()
+
+    @property
+    def identity_columns(self) -> tuple[str, ...]:
+        """The top-level columns that have one value in all rows of a file."""
+        return tuple(field.source[0] for field in self.fields if field.is_identity)
+
+    @property
+    def value_type(self) -> pa.StructType:
+        """The Arrow type of the partition values of a file."""
+        return pa.struct([pa.field(field.name, arrow_type(field.type)) for field in self.fields])
+
+
+UNPARTITIONED = PartitionSpec(0)
+
+
+def identity_fields(schema: Schema, columns: Sequence[str]) -> tuple[PartitionField, ...]:
+    """The fields of a partitioning by the values of these columns."""
+    by_name = {field.name: field for field in schema}
+    found: list[PartitionField] = []
+    for name in columns:
+        if name not in by_name:
+            raise InvalidOperationError(
+                f"partition column {name!r} is not in the schema, expected one of {', '.join(by_name)}"
+            )
+        data_type = by_name[name].type
+        if isinstance(data_type, Struct | Array | Map) or data_type == Primitive("variant"):
+            raise InvalidOperationError(
+                f"partition column {name!r} is of type {data_type}, expected a primitive type"
+            )
+        field = PartitionField(name, (name,), IDENTITY, data_type)
+        if field in found:
+            raise InvalidOperationError(f"partition column {name!r} is named twice, expected once")
+        found.append(field)
+    return tuple(found)
