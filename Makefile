@@ -39,7 +39,7 @@ soak: setup  ## run random writers, readers and crashes for SOAK_MINUTES (30), t
 	PYTHONPATH=tests $(BIN)/python -W ignore tests/soak/soak.py
 
 fuzz: setup  ## run ten times the usual number of fuzz cases
-	DELVEC_FUZZ_SCALE=10 $(PYTEST) tests/fuzz --timeout 3600
+	DELVEC_FUZZ_SCALE=10 $(PYTEST) tests/fuzz tests/delta/test_fuzz_log.py --timeout 3600
 
 lint: setup  ## check style, types and layers
 	$(BIN)/ruff check

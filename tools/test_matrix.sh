@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # What depends on the release of PySpark, tried on each that is supported, in a virtual environment of its own:
 # scans, the connector, verbs, SQL, lost races; classic and Connect. MATRIX names other releases, TESTS other tests
-# (tests/behaviour for all).
+# ("tests/contract tests/engine" for all).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python="${PYTHON:-python3}"
-smoke=$(echo tests/behaviour/test_{scan,scan_plans,scan_connect,connector,large_results}.py \
+smoke=$(echo tests/behaviour/test_{scan,scan_connect,connector}.py tests/engine/test_{scan_plans,large_results}.py \
   tests/behaviour/test_{delete,merge,verbs_connect,conflict_cases,sql_connect,sql_queries}.py)
 for version in ${MATRIX:-4.0.5 4.1.4 4.2.1 4.3.0}; do
   venv=".venv-pyspark-$version"

@@ -12,9 +12,7 @@ import pytest
 from delvec import detect
 from delvec.cli.main import main
 from delvec.cli.spark import quiet_loggers
-from local_spark import _collected_sockets, pytest_collection_modifyitems, spark
 
-__all__ = ["_collected_sockets", "pytest_collection_modifyitems", "spark"]
 
 
 @dataclass(frozen=True)
