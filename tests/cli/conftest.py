@@ -14,7 +14,6 @@ from delvec.cli.main import main
 from delvec.cli.spark import quiet_loggers
 
 
-
 @dataclass(frozen=True)
 class Run:
     """How a command line ended, and what it wrote."""

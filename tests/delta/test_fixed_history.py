@@ -1,11 +1,10 @@
 """A fixed history of all verbs: the commit files that delvec writes for it are recorded, and must not change.
 
-``fixed_history.jsonl`` has, for each table and statement, the result and the commit file, line by line; ids, names of
-files, sizes and times are masked. An intended change of what is written is recorded by
+``fixed_history.jsonl`` has the result of each statement and the lines of its commit file; ids, names of
+files, sizes and times are masked. If a change of what is written is intended, record it and review the
+difference:
 
     DELVEC_RECORD=1 pytest tests/delta/test_fixed_history.py
-
-and its diff reviewed line by line.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ _MASKED_METRIC = re.compile(r"num\w*Bytes|\w+Ms")
 
 
 class Mask:
-    """Puts numbers in the order of their appearance for ids, so that a file keeps its name in later commits."""
+    """Replaces ids by numbers in the order of their appearance: a file keeps its name in all commits."""
 
     def __init__(self, root: Path) -> None:
         self._root = str(root)
@@ -190,12 +189,15 @@ def all_verbs(history: History, properties: dict[str, str]) -> None:
     run("merge that changes nothing", lambda: table.merge(source, ON).when_matched_delete("false").execute())
     run("overwrite where", lambda: table.overwrite(frame([(30, "n30", 0)]), where="p = 0 AND id >= 9"))
     run("overwrite of partitions", lambda: table.overwrite(frame([(31, "n31", 1)]), partitions="dynamic"))
-    run("set properties", lambda: table.set_properties({"owner": "me", "delta.logRetentionDuration": "7 days"}))
+    run(
+        "set properties",
+        lambda: table.set_properties({"owner": "me", "delta.logRetentionDuration": "7 days"}),
+    )
     run("unset a property", lambda: table.set_properties({"owner": None}))
     run("add columns", lambda: table.add_columns("later string, late struct<z double>"))
     run("overwrite", lambda: table.overwrite(frame([(40, "n40", 0), (41, "n41", 1)])))
-    run("delete all", lambda: table.delete())
-    run("delete all again", lambda: table.delete())
+    run("delete all", table.delete)
+    run("delete all again", table.delete)
 
 
 def upsert(table: Any, source: Any) -> Any:
@@ -215,8 +217,8 @@ def everything_on(history: History) -> None:
 
 
 TYPES = """
-    id int NOT NULL, tiny tinyint, small smallint, big bigint, f float, d double, price decimal(20,3), flag boolean,
-    day date, at timestamp, local timestamp_ntz, text string, code char(3), raw binary,
+    id int NOT NULL, tiny tinyint, small smallint, big bigint, f float, d double, price decimal(20,3),
+    flag boolean, day date, at timestamp, local timestamp_ntz, text string, code char(3), raw binary,
     s struct<a int, b struct<c string>>, l array<int>, m map<string, int>
 """
 OF_ALL_TYPES = """
@@ -308,7 +310,9 @@ def statements(history: History) -> None:
 
 
 def table_of_a_query(history: History) -> None:
-    text = f"CREATE TABLE delvec.`{history.place}` USING delvec AS SELECT id, id % 2 AS p FROM range(0, 4, 1, 1)"
+    text = (
+        f"CREATE TABLE delvec.`{history.place}` USING delvec AS SELECT id, id % 2 AS p FROM range(0, 4, 1, 1)"
+    )
     history.run("CREATE TABLE AS", lambda: sql(history.spark, text))
 
 
