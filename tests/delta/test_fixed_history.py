@@ -62,6 +62,8 @@ class Mask:
 
     def value(self, value: Any, name: str = "") -> Any:
         match value:
+            case {"sizeInBytes": int()} if "cardinality" not in value:  # a checkpoint's, not a vector's
+                return self.value({key: child for key, child in value.items() if key != "sizeInBytes"})
             case dict():
                 return {self.text(key): self.value(child, key) for key, child in value.items()}
             case list():
