@@ -7,18 +7,31 @@ the names of fields, so it is read along the type that is known.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 from delvec.schema import Array, DataType, Field, Map, Primitive, Struct, Text, char, is_string, varchar
 
 CHAR_OR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 """The name under which Spark notes the declared type in the metadata of a column."""
 
+COLLATIONS = "__COLLATIONS"
+"""The name under which Spark notes the collations of a column and of its fields."""
+
+_CHAR = re.compile(r"(?<!var)char\(")
+
 _WORDS = MappingProxyType({"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"})
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _LENGTH = re.compile(r"(var)?char\((\d+)\)", re.IGNORECASE)
 _ANY_TYPE = re.compile(r"[a-z_0-9]+(\s+collate\s+\w+)?(\(\s*\d+\s*(,\s*-?\d+\s*)?\))?", re.IGNORECASE)
+
+
+def is_collated(metadata: Mapping[str, Any]) -> bool:
+    """Whether Spark's notes say that strings of the column, or in it, have a collation or are padded."""
+    declared_type = str(metadata.get(CHAR_OR_VARCHAR, "")).lower()
+    return COLLATIONS in metadata or _CHAR.search(declared_type) is not None
 
 
 def declared(data_type: DataType, *, physical: bool = False) -> str:

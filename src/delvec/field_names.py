@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from delvec.errors import FormatError
+from delvec.footers.reader import read_footer
 from delvec.schema import Array, DataType, Field, Map, Schema, Struct
 from delvec.storage import Storage, in_parallel
 
@@ -22,21 +22,17 @@ _FIELD_ID = b"PARQUET:field_id"
 
 def schemas_by_id(storage: Storage, locations: Sequence[str], schema: Schema) -> list[Schema]:
     """For each file, the schema with the names that its footer has for the fields' ids."""
-    return in_parallel(lambda place: _named(storage, place, schema), locations)
+    return in_parallel(lambda location: _with_file_names(storage, location, schema), locations)
 
 
-def _named(storage: Storage, place: str, schema: Schema) -> Schema:
-    with storage.open_input(place) as source:
-        try:
-            stored = pq.read_schema(source)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise FormatError(f"data file is not readable as Parquet: {error}", path=place) from None
+def _with_file_names(storage: Storage, location: str, schema: Schema) -> Schema:
+    stored = read_footer(storage, location).schema
     if not any(parquet_field_id(field) is not None for field in stored):
-        raise FormatError("data file has no field ids, but the columns are mapped by id", path=place)
+        raise FormatError("data file has no field ids, but the columns are mapped by id", path=location)
     try:
         return _struct(schema, stored)
     except FormatError as error:
-        raise error.at(place) from None
+        raise error.at(location) from None
 
 
 def _struct(struct: Struct, stored: Iterable[pa.Field]) -> Struct:

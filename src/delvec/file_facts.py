@@ -1,7 +1,8 @@
-"""What metadata knows about the columns of many files: one Arrow array per fact, one row per file.
+"""Facts about files that conditions are judged by: Arrow arrays with one value per file.
 
-A null in any of these arrays means "not known". All facts are about the *live* rows of a file, or
-about a superset of them: a bound holds for every live row, a count may include deleted rows.
+Formats provide them for data files (from their metadata), the connector for row groups (from footers). A null
+means "not known". Facts are about the *live* rows of a file or about a superset of them: a bound holds for
+every live row, a count may include deleted rows.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ ColumnPath = tuple[str, ...]
 class ColumnStats:
     """Bounds and counts of one column.
 
-    ``lower`` and ``upper`` have the column's Arrow type; no live value that is neither null nor NaN
-    lies outside them. Where ``upper_is_prefix`` is true the upper bound was cut: values that start
-    with it are inside too. ``null_count`` and ``nan_count`` count physical rows where the bounds
-    are wide, live ones where they are tight: they mean something only at 0 and at ``record_count``,
-    the physical number of rows.
+    lower, upper      of the column's Arrow type; no live value that is neither null nor NaN lies outside
+    upper_is_prefix   the upper bound was cut: values that start with it are inside too
+    record_count      rows, deleted ones included
+    null_count, nan_count   rows with a null and with a NaN. They may or may not include deleted rows, so only
+                            0 and ``record_count`` have a meaning.
     """
 
     lower: pa.Array
@@ -37,9 +38,9 @@ class ColumnStats:
 
 @dataclass(frozen=True, slots=True)
 class ConstantColumn:
-    """A column that holds one value in all rows of a file, such as a partition column.
+    """A column with the same value in all rows of a file, such as a partition column.
 
-    A null is the value NULL, not an unknown one, except where ``known`` is false.
+    A null is the value NULL. Where ``known`` is false the value is not known.
     """
 
     values: pa.Array
@@ -47,7 +48,7 @@ class ConstantColumn:
 
 
 class FileFacts(Protocol):
-    """Facts about ``count`` files, by column; made when asked for."""
+    """Facts about ``count`` files. A column's facts may be computed when they are first needed."""
 
     @property
     def count(self) -> int: ...
@@ -59,16 +60,16 @@ class FileFacts(Protocol):
 
     @property
     def tight(self) -> pa.Array:
-        """Whether each file's bounds are met by a live row, boolean."""
+        """Whether a live row has the bound as its value, for each file; boolean."""
         ...
 
     def column(self, path: ColumnPath) -> ColumnStats | ConstantColumn | None:
-        """What is known of the column; None where nothing is."""
+        """The facts about the column; None if there are none."""
         ...
 
 
 class SelectableFacts(FileFacts, Protocol):
-    """Facts of which some files' can be taken."""
+    """Facts that can be narrowed to some of the files."""
 
     def at(self, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> SelectableFacts:
         """The facts about some of the files, by ascending index."""

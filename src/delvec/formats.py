@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from delvec.errors import FormatError
     from delvec.partition_spec import PartitionField, PartitionSpec
     from delvec.plan import ScanPlan
-    from delvec.predicate import SqlSettings
+    from delvec.predicate import Condition
     from delvec.row_delta import Isolation, MetadataChange, Outcome, RowDelta, Verb, Won, WriteRules
     from delvec.schema import Schema
     from delvec.storage import Storage
@@ -49,16 +49,16 @@ class Snapshot(Protocol):
 
     def plan(
         self,
-        where: str | None = None,
+        where: Condition | None = None,
         *,
-        settings: SqlSettings = ...,
+        time_zone: str = ...,
         among: pa.Array | None = None,
     ) -> ScanPlan:
-        """The files that may hold a row for which ``where`` is true; all of them without it.
+        """The files that may have a row for which ``where`` is true; all files without it.
 
-        ``settings``: how the session reads the condition; Spark's defaults where they are not given.
-        ``among``: only of these, by the names that the metadata records (``raw_location``). Those that are
-        not live are left out.
+        ``where`` is bound to the columns of this snapshot (`predicate.parse`).
+        ``time_zone``: the zone of recorded timestamps that name none; UTC if it is not given.
+        ``among``: only files of these names (``raw_location``). Names of files that are not live are ignored.
         """
         ...
 

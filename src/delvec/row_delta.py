@@ -15,6 +15,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
+from delvec.footers.statistics import RECORD_COUNT, SPLIT_OFFSETS, SPLIT_OFFSETS_TYPE, MeasuredColumn
 from delvec.partition_spec import UNPARTITIONED, PartitionSpec
 from delvec.plan import Base
 from delvec.schema import Field, Schema
@@ -25,17 +26,20 @@ ADDED_SCHEMA = pa.schema(
         pa.field("location", pa.string(), nullable=False),
         pa.field("size", pa.int64(), nullable=False),
         pa.field("modified_ms", pa.int64(), nullable=False),
-        pa.field("record_count", pa.int64()),
-        pa.field("stats", pa.string()),
+        pa.field(RECORD_COUNT, pa.int64()),
+        pa.field(SPLIT_OFFSETS, SPLIT_OFFSETS_TYPE),
     ]
 )
 """Columns of ``RowDelta.added`` and ``change_files``, ahead of ``partition``: data files in their final
 place.
 
+``added`` also has the column ``stats``, whose type differs from table to table: statistics of the columns
+that ``WriteRules.measured`` names (`delvec.footers.statistics`).
+
 location    absolute, percent-decoded, below the table's location
 partition   a struct with the partition value for each field of ``WriteRules.spec``, in the Arrow type of the
             field's result
-record_count, stats   what the format has found out of the file, in its own words; null: not yet
+record_count, split_offsets   the number of rows, and where row groups start; null: the file is not measured
 """
 
 
@@ -67,11 +71,13 @@ def has_file_id(name: str) -> bool:
     return _FILE_ID.search(name) is not None
 
 
-def with_measures(files: pa.Table, found: pa.Table) -> pa.Table:
-    """New files with what a ``Measure`` has found out of them."""
-    for name in found.column_names:
-        files = files.set_column(files.column_names.index(name), name, found.column(name))
-    return files
+def with_statistics(files: pa.Table, statistics: pa.Table) -> pa.Table:
+    """The files with their statistics, which `footers.statistics.measure` made, row for row."""
+    others = [name for name in files.column_names if name not in statistics.column_names]
+    table = files.select(others)
+    for name in statistics.column_names:
+        table = table.append_column(name, statistics.column(name))
+    return table
 
 
 VECTORS_SCHEMA = pa.schema(
@@ -100,10 +106,6 @@ It is sent to executors, where storage and format are the only things known.
 """
 
 
-Measure = Callable[[Storage, Sequence[str]], pa.Table]
-"""Reads what the format tells of new data files: ``record_count`` and ``stats`` of ``ADDED_SCHEMA``."""
-
-
 Folders = Callable[[pa.StructArray], Sequence[str]]
 """Chooses the folder of each new file by its partition values: a path below the table's location, or empty.
 """
@@ -130,7 +132,7 @@ class WriteRules:
     empty_partition_is_null   the format records an empty string as a null partition value
     refused_partition_text    a string that no partition value may be, because the format reads it as null
     vectors           rows may be deleted by vectors; else their files are written again without them
-    measure           what is to be read of new files, once they are written
+    measured          the columns that new files need statistics of
     rewrite_share     a file of which more than this share of rows would be deleted, old deletes included, is
                       written again without them instead of getting a vector; None: never
     append_only       no row may be removed
@@ -147,7 +149,7 @@ class WriteRules:
     spec: PartitionSpec
     folders: Folders
     vectors: bool
-    measure: Measure
+    measured: tuple[MeasuredColumn, ...] = ()
     with_ids: bool = False
     store_partitions: bool = False
     empty_partition_is_null: bool = False
@@ -265,13 +267,9 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Version ``version`` is another writer's. Nothing was committed.
-
-    ``delta`` is the one that lost, with what the format has found out of its new files.
-    """
+    """Version ``version`` is another writer's. Nothing was committed."""
 
     version: int
-    delta: RowDelta
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,8 @@ class Field:
 
     ``physical_name`` is the name in data files and statistics, ``field_id`` the Parquet field id.
     ``widened_from`` lists the types that the column may still have in older data files.
+    ``collated``: strings in it are not compared byte by byte, because of a collation or of padding that the
+    type does not show. Such a column cannot be judged by bounds.
     ``metadata`` belongs to the format, except for the comment, under the key ``COMMENT``.
     """
 
@@ -119,6 +121,7 @@ class Field:
     physical_name: str = ""
     widened_from: tuple[DataType, ...] = ()
     initial_default: Any = None
+    collated: bool = field(default=False, compare=False)
     metadata: Mapping[str, Any] = field(default_factory=_no_metadata, compare=False, hash=False)
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from delvec import detect, formats
+from delvec import detect, formats, predicate
 from delvec.errors import DelvecError, InvalidOperationError, StorageError, UnsupportedFeatureError
 from delvec.partition_spec import identity_fields
 from delvec.plan import ScanPlan
@@ -374,7 +374,7 @@ class Table:
     def files(self) -> DataFrame:
         """The live data files: where, size, rows, deleted rows, partition values."""
         verify_running(self._spark)
-        plan = self._table.snapshot().plan(settings=sql_settings(self._spark))
+        plan = self._table.snapshot().plan(time_zone=sql_settings(self._spark).time_zone)
         deleted = plan.deletes.column("cardinality").take(plan.files.column("vector")).fill_null(0)
         files = plan.files.select(_FILE_COLUMNS).add_column(3, "deleted_count", deleted)
         if not any(spec.fields for spec in plan.specs.values()):
@@ -433,12 +433,14 @@ class Table:
     def _plan(
         self, snapshot: formats.Snapshot, where: str | None
     ) -> tuple[ScanPlan, InvalidOperationError | None]:
-        """The plan; where delvec cannot read the condition, a plan without it, and why."""
+        """The plan. If delvec cannot read the condition, a plan without it, and the error."""
         settings = sql_settings(self._spark)
+        condition, problem = None, None
         try:
-            return snapshot.plan(where, settings=settings), None
+            condition = None if where is None else predicate.parse(where, snapshot.schema, settings)
         except InvalidOperationError as error:
-            return snapshot.plan(None, settings=settings), error
+            problem = error
+        return snapshot.plan(condition, time_zone=settings.time_zone), problem
 
 
 def _listed(schema: Schema) -> str:

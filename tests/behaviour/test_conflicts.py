@@ -18,6 +18,7 @@ from delvec import detect
 from delvec.plan import Base
 from delvec.row_delta import Read, RowDelta, Verb
 from delvec.verify import verify_table
+from plans import plan_where
 from racing import losing, told
 from rows import read_table
 from verbs import rows_of
@@ -90,7 +91,7 @@ def compacting(key: int) -> Statement:
 
         inner = detect.open_table(table.location)
         snapshot = inner.snapshot()
-        plan = snapshot.plan(f"id = {key}")
+        plan = plan_where(snapshot, f"id = {key}")
         rows = read_table(plan, inner.storage)
         delta = RowDelta(
             Base(snapshot.version),

@@ -14,8 +14,9 @@ import pytest
 from delta_log import LogWriter, add, column, metadata, protocol, remove
 from delvec.delta.checkpoint_writer import interval_ms, unexpired, write_checkpoint
 from delvec.delta.stats.columns import stats_rules
-from delvec.delta.stats.writer import written_stats
+from delvec.delta.stats.writer import new_stats_texts
 from delvec.delta.table import DeltaTable
+from delvec.footers.statistics import measure
 from delvec.storage import Storage, open_storage
 
 V2 = {"delta.checkpointPolicy": "v2"}
@@ -186,7 +187,7 @@ def data_file(storage: Storage, table: DeltaTable, number: int) -> dict:
     storage.put(f"p=a {number}/f.parquet", sink.getvalue().to_pybytes())
     snapshot = table.snapshot()
     rules = stats_rules(snapshot.schema, snapshot.partition_columns, snapshot.properties)
-    text = written_stats(storage, [f"p=a {number}/f.parquet"], rules).column("stats")[0].as_py()
+    (text,) = new_stats_texts(measure(storage, [f"p=a {number}/f.parquet"], rules.columns), rules)
     return add(path, partition={"p": f"a {number}"}, stats=text, size=sink.getvalue().size)
 
 

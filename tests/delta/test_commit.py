@@ -42,6 +42,7 @@ from delvec.plan import Base
 from delvec.row_delta import VECTORS_SCHEMA, Lost, Read, RowDelta, Txn
 from delvec.schema import Field, Primitive, Struct
 from delvec.transforms import IDENTITY
+from plans import plan_where
 from rows import multiset, read_rows
 
 
@@ -422,8 +423,8 @@ def test_partition_values(tmp_path: Path) -> None:
     }
     assert set(adds[1]["partitionValues"].values()) == {None}
     expected = multiset(read_rows(table.snapshot().plan(), table.storage))
-    assert len(table.snapshot().plan("name = 'a/b=ü %' AND n = -3").files) == 1
-    assert len(table.snapshot().plan("name IS NULL").files) == 1
+    assert len(plan_where(table.snapshot(), "name = 'a/b=ü %' AND n = -3").files) == 1
+    assert len(plan_where(table.snapshot(), "name IS NULL").files) == 1
     assert multiset(read_by_delta_rs(tmp_path)) == expected
 
 

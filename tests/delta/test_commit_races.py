@@ -31,8 +31,9 @@ from delvec.deletes.loader import load_vectors
 from delvec.delta.snapshot import Snapshot
 from delvec.delta.table import DeltaTable
 from delvec.errors import CommitConflictError, FormatError, StorageError, UnsupportedFeatureError
+from delvec.footers.statistics import measure
 from delvec.plan import Base, ScanPlan
-from delvec.row_delta import Lost, MetadataChange, Read, RowDelta, Txn, Unknown, Verb, Won
+from delvec.row_delta import Lost, MetadataChange, Read, RowDelta, Txn, Unknown, Verb, Won, with_statistics
 from delvec.storage import Storage
 
 
@@ -63,18 +64,22 @@ def test_one_version_has_one_winner() -> None:
     assert vector_files(table) == 1, "the loser's vectors are orphans"
 
 
-def test_what_was_found_out_of_new_files_is_not_asked_again() -> None:
+def test_files_that_are_measured_are_not_read_by_commits() -> None:
     table = table_of((0, 10))
     old = table.snapshot()
     committed(append(table, numbers(10, 20)))
-    lost = table.commit(old, append_delta(old, numbers(20, 25)))
-    assert isinstance(lost, Lost)
-    assert lost.delta.added.column("record_count").to_pylist() == [5]
-    (place,) = lost.delta.added.column("location").to_pylist()
-    table.storage.delete([place])  # who reads it again fails
+    delta = append_delta(old, numbers(20, 25))
+    places = delta.added.column("location").to_pylist()
+    statistics = measure(table.storage, places, old.rules().measured)
+    delta = replace(delta, added=with_statistics(delta.added, statistics))
+    table.storage.delete(places)  # reading the footer again would fail
+    assert isinstance(table.commit(old, delta), Lost)
     newest = table.snapshot()
-    committed(table.commit(newest, replace(lost.delta, base=Base(newest.version))))
-    assert bodies(table.storage, 3, "add")[0]["stats"].startswith('{"numRecords":5')
+    committed(table.commit(newest, replace(delta, base=Base(newest.version))))
+    assert bodies(table.storage, 3, "add")[0]["stats"] == (
+        '{"numRecords":5,"minValues":{"id":20,"name":"n20"},"maxValues":{"id":24,"name":"n24"},'
+        '"nullCount":{"id":0,"name":0},"tightBounds":true}'
+    )
 
 
 def test_deletes_on_different_files_both_commit() -> None:

@@ -10,6 +10,7 @@ import pytest
 from delvec.deletes.loader import load_vectors
 from delvec.delta.table import DeltaTable
 from golden_data import golden
+from plans import plan_where
 from rows import read_rows
 
 LARGE_0 = set(range(2000))
@@ -62,7 +63,7 @@ def test_partitioned_with_checkpoint() -> None:
 
 def test_partitioned_is_pruned_by_a_condition() -> None:
     table = DeltaTable.open(str(golden("delta/dv-partitioned-with-checkpoint")))
-    plan = table.snapshot().plan("part = 3 AND col1 >= 40")
+    plan = plan_where(table.snapshot(), "part = 3 AND col1 >= 40")
     rows = read_rows(plan, table.storage)
     assert {row["part"] for row in rows} == {3}
     assert {row["col1"] for row in rows if row["col1"] >= 40} == {43}

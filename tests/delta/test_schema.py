@@ -70,6 +70,21 @@ def test_mapping_by_id_without_an_id_is_refused() -> None:
         parse_schema(schema_json(named), mapping="id")
 
 
+@pytest.mark.parametrize(
+    ("field", "collated"),
+    [
+        (column("s", "string"), False),
+        (column("s", "string", metadata={"__COLLATIONS": {"s": "spark.UTF8_LCASE"}}), True),
+        (column("s", "string collate UNICODE_CI"), True),
+        (column("s", "string", metadata={"__CHAR_VARCHAR_TYPE_STRING": "char(5)"}), True),
+        (column("s", "string", metadata={"__CHAR_VARCHAR_TYPE_STRING": "varchar(5)"}), False),
+    ],
+)
+def test_columns_that_do_not_compare_byte_by_byte_are_marked(field: dict[str, Any], collated: bool) -> None:
+    (found,) = parse_schema(schema_json(field))
+    assert found.collated is collated
+
+
 def widened(old: str, new: str, **more: str) -> dict[str, Any]:
     return column("w", new, metadata={"delta.typeChanges": [{"fromType": old, "toType": new, **more}]})
 

@@ -24,6 +24,7 @@ from delvec.errors import (
 from delvec.plan import DELETES_SCHEMA, FILES_SCHEMA
 from delvec.predicate import SqlSettings
 from delvec.storage import open_storage
+from plans import plan_where
 
 _NUMBERS = itertools.count()
 
@@ -128,7 +129,7 @@ def test_reader_version_two_implies_column_mapping() -> None:
 
 
 def test_an_empty_table_plans_no_files() -> None:
-    plan = snapshot_of(protocol(), metadata()).plan("id = 1")
+    plan = plan_where(snapshot_of(protocol(), metadata()), "id = 1")
     assert len(plan.files) == len(plan.deletes) == plan.skipped == 0
 
 
@@ -174,7 +175,7 @@ def test_a_condition_prunes_by_partition_and_by_statistics() -> None:
     )
 
     def planned(where: str) -> dict[str, str]:
-        plan = found.plan(where)
+        plan = plan_where(found, where)
         assert len(plan.files) + plan.skipped == 5
         assert plan.facts.count == len(plan.files) == len(plan.facts.record_count)
         names = [name.rpartition("/")[2] for name in plan.files.column("location").to_pylist()]
@@ -198,7 +199,7 @@ def test_wide_bounds_of_a_file_with_a_vector() -> None:
         add("all-null.parquet", stats=stats(0, 9, nulls=10, **wide), deletion_vector=gone),
         add("no-null.parquet", stats=stats(0, 9, nulls=0, **wide), deletion_vector=gone),
     )
-    nulls = found.plan("id IS NULL")
+    nulls = plan_where(found, "id IS NULL")
     by_name = dict(
         zip(
             nulls.files.column("raw_location").to_pylist(),
@@ -208,7 +209,7 @@ def test_wide_bounds_of_a_file_with_a_vector() -> None:
     )
     # Five of ten rows are null and five are deleted: which ones, nobody knows.
     assert by_name == {"some-null.parquet": "some", "all-null.parquet": "all"}
-    assert set(found.plan("id >= 0").files.column("raw_location").to_pylist()) == {
+    assert set(plan_where(found, "id >= 0").files.column("raw_location").to_pylist()) == {
         "some-null.parquet",
         "no-null.parquet",
     }
@@ -216,14 +217,14 @@ def test_wide_bounds_of_a_file_with_a_vector() -> None:
 
 def test_an_unknown_column_in_a_condition_is_refused() -> None:
     with pytest.raises(InvalidOperationError, match="nope"):
-        snapshot_of(protocol(), metadata()).plan("nope = 1")
+        plan_where(snapshot_of(protocol(), metadata()), "nope = 1")
 
 
 def test_case_sensitivity_is_passed_in() -> None:
     found = snapshot_of(protocol(), metadata(column("Id", "long")))
-    assert found.plan("iD = 1").skipped == 0
+    assert plan_where(found, "iD = 1").skipped == 0
     with pytest.raises(InvalidOperationError):
-        found.plan("iD = 1", settings=SqlSettings(case_sensitive=True))
+        plan_where(found, "iD = 1", SqlSettings(case_sensitive=True))
 
 
 @pytest.mark.parametrize("path", ["../x.parquet", "a/../../x.parquet", "%2e%2e/x.parquet"])
@@ -248,11 +249,11 @@ def test_a_checkpoint_with_parsed_statistics_only() -> None:
     log.delete("00000000000000000001.json", "00000000000000000000.json")
     found = DeltaTable(log.storage).snapshot()
     assert found.plan().files.column("record_count").to_pylist() == [10]
-    assert found.plan("id = 7").skipped == 1
-    assert found.plan("id = 5").skipped == 0
+    assert plan_where(found, "id = 7").skipped == 1
+    assert plan_where(found, "id = 5").skipped == 0
     log.commit(add("2.parquet", stats=stats(7, 8)))
     later = DeltaTable(log.storage).snapshot()
-    assert later.plan("id = 7").files.column("raw_location").to_pylist() == ["2.parquet"]
+    assert plan_where(later, "id = 7").files.column("raw_location").to_pylist() == ["2.parquet"]
 
 
 def _checkpoint(log: LogWriter) -> bytes:

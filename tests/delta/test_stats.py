@@ -11,23 +11,24 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from delvec.delta.stats.parser import Leaf, LeafStats, Parsed, parse
+from delvec.delta.stats.parser import ParsedColumn, ParsedStats, parse
+from delvec.footers.statistics import MeasuredColumn
 from delvec.schema import Array, DataType, Decimal, Primitive
 
 LONG = Primitive("long")
 
 
-def parsed(leaves: list[Leaf], *texts: str | None, chunks: int = 1) -> Parsed:
+def parsed(columns: list[MeasuredColumn], *texts: str | None, chunks: int = 1) -> ParsedStats:
     size = max(1, len(texts) // chunks)
     arrays = [pa.array(texts[i : i + size], pa.string()) for i in range(0, len(texts), size)]
-    return parse(pa.table({"stats": pa.chunked_array(arrays, pa.string())}), leaves)
+    return parse(pa.table({"stats": pa.chunked_array(arrays, pa.string())}), columns)
 
 
 def bounds(kind: DataType, low: Any, high: Any = None, nulls: Any = 0) -> tuple[Any, Any, Any]:
     text = json.dumps(
         {"numRecords": 3, "minValues": {"c": low}, "maxValues": {"c": high}, "nullCount": {"c": nulls}}
     )
-    (found,) = parsed([Leaf(("c",), kind)], text).leaves
+    (found,) = parsed([MeasuredColumn(("c",), kind)], text).columns
     return found.lower[0].as_py(), found.upper[0].as_py(), found.null_count[0].as_py()
 
 
@@ -80,10 +81,10 @@ def test_the_upper_bound_of_a_timestamp_is_widened_to_the_next_millisecond() -> 
 def test_a_bound_that_does_not_fit_is_unknown_and_the_others_stay(kind: DataType, value: Any) -> None:
     text = json.dumps({"numRecords": 3, "minValues": {"c": value, "d": 1}, "maxValues": {"d": 2}})
     good = json.dumps({"numRecords": 4, "minValues": {"d": 5}})
-    found = parsed([Leaf(("c",), kind), Leaf(("d",), LONG)], good, text)
+    found = parsed([MeasuredColumn(("c",), kind), MeasuredColumn(("d",), LONG)], good, text)
     assert found.record_count.to_pylist() == [4, 3]
-    assert found.leaves[0].lower.to_pylist() == [None, None]
-    assert found.leaves[1].lower.to_pylist() == [5, 1]
+    assert found.columns[0].lower.to_pylist() == [None, None]
+    assert found.columns[1].lower.to_pylist() == [5, 1]
 
 
 def test_a_nan_written_as_text_is_a_nan() -> None:
@@ -95,16 +96,16 @@ def test_a_nan_written_as_text_is_a_nan() -> None:
 @pytest.mark.parametrize("bad", ["", " ", "null", "[]", "{", "{}{}", '{"numRecords":"x"}', "\n", "nope"])
 def test_a_text_that_is_no_object_is_as_if_absent_and_moves_nothing(bad: str) -> None:
     good = '{"numRecords":%d,"nullCount":{"c":1}}'
-    found = parsed([Leaf(("c",), LONG)], good % 1, bad, None, good % 2, bad, good % 3, chunks=2)
+    found = parsed([MeasuredColumn(("c",), LONG)], good % 1, bad, None, good % 2, bad, good % 3, chunks=2)
     assert found.record_count.to_pylist() == [1, None, None, 2, None, 3]
-    assert found.leaves[0].null_count.to_pylist() == [1, None, None, 1, None, 1]
+    assert found.columns[0].null_count.to_pylist() == [1, None, None, 1, None, 1]
 
 
 def test_a_text_with_line_breaks_inside_is_read() -> None:
     pretty = json.dumps({"numRecords": 7, "minValues": {"c": 1}}, indent=2)
-    found = parsed([Leaf(("c",), LONG)], '{"numRecords":1}', pretty)
+    found = parsed([MeasuredColumn(("c",), LONG)], '{"numRecords":1}', pretty)
     assert found.record_count.to_pylist() == [1, 7]
-    assert found.leaves[0].lower.to_pylist() == [None, 1]
+    assert found.columns[0].lower.to_pylist() == [None, 1]
 
 
 def test_tight_is_true_unless_it_says_no() -> None:
@@ -114,14 +115,18 @@ def test_tight_is_true_unless_it_says_no() -> None:
 
 def test_nested_columns_and_columns_without_bounds() -> None:
     text = '{"numRecords":2,"minValues":{"s":{"a b":{"c":5}}},"nullCount":{"s":{"a b":{"c":1}},"l":2}}'
-    leaves = [Leaf(("s", "a b", "c"), LONG), Leaf(("l",), Array(LONG)), Leaf(("gone",), LONG)]
-    first, second, third = parsed(leaves, text).leaves
+    columns = [
+        MeasuredColumn(("s", "a b", "c"), LONG),
+        MeasuredColumn(("l",), Array(LONG)),
+        MeasuredColumn(("gone",), LONG),
+    ]
+    first, second, third = parsed(columns, text).columns
     assert facts(first) == (5, None, 1)
     assert facts(second) == (None, None, 2)
     assert facts(third) == (None, None, None)
 
 
-def facts(stats: LeafStats) -> tuple[Any, Any, Any]:
+def facts(stats: ParsedColumn) -> tuple[Any, Any, Any]:
     return stats.lower[0].as_py(), stats.upper[0].as_py(), stats.null_count[0].as_py()
 
 
@@ -144,14 +149,16 @@ def test_parsed_statistics_are_used_where_there_is_no_text() -> None:
         ],
         promote_options="default",
     )
-    found = parse(table.combine_chunks(), [Leaf(("c",), LONG), Leaf(("t",), Primitive("timestamp"))])
+    found = parse(
+        table.combine_chunks(), [MeasuredColumn(("c",), LONG), MeasuredColumn(("t",), Primitive("timestamp"))]
+    )
     assert found.record_count.to_pylist() == [5, 6]
     assert found.tight.to_pylist() == [False, True]
-    assert found.leaves[0].lower.to_pylist() == [1, 2]
-    assert found.leaves[0].upper.to_pylist() == [9, None]
-    assert found.leaves[1].lower.to_pylist() == [None, None]
+    assert found.columns[0].lower.to_pylist() == [1, 2]
+    assert found.columns[0].upper.to_pylist() == [9, None]
+    assert found.columns[1].lower.to_pylist() == [None, None]
 
 
 def test_no_files() -> None:
-    found = parsed([Leaf(("c",), LONG)])
-    assert len(found.record_count) == len(found.tight) == len(found.leaves[0].lower) == 0
+    found = parsed([MeasuredColumn(("c",), LONG)])
+    assert len(found.record_count) == len(found.tight) == len(found.columns[0].lower) == 0

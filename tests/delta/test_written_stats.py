@@ -1,4 +1,4 @@
-"""Statistics of new files: what footers say, and never more."""
+"""Statistics texts of new files, and of files whose action is written again."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from delvec import location
-from delvec.delta.stats import parser
 from delvec.delta.stats.bounds import upper_text
 from delvec.delta.stats.columns import StatsRules, stats_rules
-from delvec.delta.stats.parser import Leaf
-from delvec.delta.stats.writer import stats_texts, widened, written_stats
+from delvec.delta.stats.parser import parse
+from delvec.delta.stats.texts import stats_texts, wide_stats_texts
+from delvec.delta.stats.writer import new_stats_texts
 from delvec.delta.table import DeltaTable
 from delvec.errors import FormatError
+from delvec.footers.statistics import MeasuredColumn, measure
 from delvec.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct
 from delvec.storage import Storage, open_storage
 from golden_data import golden
@@ -39,12 +40,17 @@ def write(storage: Storage, table: pa.Table, name: str = "f.parquet", **options:
     return name
 
 
+def texts_of(storage: Storage, names: list[str], rules: StatsRules) -> list[str]:
+    return new_stats_texts(measure(storage, names, rules.columns), rules)
+
+
 def stats_of(storage: Storage, values: pa.Array, data_type: DataType, **options: Any) -> dict[str, Any]:
     """The statistics of a file with one column ``c``."""
     name = write(storage, pa.table({"c": values}), **options)
-    found = written_stats(storage, [name], StatsRules((Leaf(("c",), data_type),)))
-    assert found.column("record_count").to_pylist() == [len(values)]
-    return json.loads(found.column("stats")[0].as_py(), parse_float=decimal.Decimal)
+    (text,) = texts_of(storage, [name], StatsRules((MeasuredColumn(("c",), data_type),)))
+    found: dict[str, Any] = json.loads(text, parse_float=decimal.Decimal)
+    assert found["numRecords"] == len(values)
+    return found
 
 
 def bounds(storage: Storage, values: pa.Array, data_type: DataType, **options: Any) -> tuple[Any, Any]:
@@ -126,8 +132,8 @@ def test_a_writer_that_skips_nan_gives_no_upper_bound(storage: Storage) -> None:
 
 def test_zero_may_stand_for_its_negative(storage: Storage) -> None:
     name = write(storage, pa.table({"c": [0.0, 1.0]}))
-    text = written_stats(storage, [name], StatsRules((Leaf(("c",), Primitive("double")),))).column("stats")[0]
-    assert '"minValues":{"c":-0.0}' in text.as_py()
+    (text,) = texts_of(storage, [name], StatsRules((MeasuredColumn(("c",), Primitive("double")),)))
+    assert '"minValues":{"c":-0.0}' in text
 
 
 def test_row_groups_are_merged(storage: Storage) -> None:
@@ -143,8 +149,15 @@ def test_a_row_group_that_says_nothing_leaves_the_file_without_bounds(storage: S
 
 def test_a_column_of_nulls_and_one_not_written(storage: Storage) -> None:
     name = write(storage, pa.table({"n": pa.nulls(3, pa.int64())}))
-    leaves = [Leaf(("n",), LONG), Leaf(("new",), LONG), Leaf(("s", "x"), LONG), Leaf(("a",), Array(LONG))]
-    found = json.loads(written_stats(storage, [name], StatsRules(tuple(leaves))).column("stats")[0].as_py())
+    columns = (
+        MeasuredColumn(("n",), LONG),
+        MeasuredColumn(("new",), LONG),
+        MeasuredColumn(("s", "x"), LONG),
+        MeasuredColumn(("a",), Array(LONG)),
+        MeasuredColumn(("nothing",), Primitive("void")),
+    )
+    (text,) = texts_of(storage, [name], StatsRules(columns))
+    found = json.loads(text)
     assert found["nullCount"] == {"n": 3, "new": 3, "s": {"x": 3}, "a": 3}
     assert found["minValues"] == found["maxValues"] == {}
 
@@ -161,19 +174,20 @@ def test_nested_columns_and_names_with_dots(storage: Storage) -> None:
         }
     )
     name = write(storage, table)
-    leaves = (
-        Leaf(("s", "x"), LONG),
-        Leaf(("s", "y", "z"), Primitive("string")),
-        Leaf(("s.x",), LONG),
-        Leaf(("a",), Array(LONG)),
-        Leaf(("b",), Array(LONG)),
-        Leaf(("m",), Map(Primitive("string"), LONG)),
-        Leaf(("v",), Primitive("variant")),
+    columns = (
+        MeasuredColumn(("s", "x"), LONG),
+        MeasuredColumn(("s", "y", "z"), Primitive("string")),
+        MeasuredColumn(("s.x",), LONG),
+        MeasuredColumn(("a",), Array(LONG)),
+        MeasuredColumn(("b",), Array(LONG)),
+        MeasuredColumn(("m",), Map(Primitive("string"), LONG)),
+        MeasuredColumn(("v",), Primitive("variant")),
     )
-    found = json.loads(written_stats(storage, [name], StatsRules(leaves)).column("stats")[0].as_py())
+    (text,) = texts_of(storage, [name], StatsRules(columns))
+    found = json.loads(text)
     assert found["minValues"] == {"s": {"x": 1, "y": {"z": "q"}}, "s.x": 7}
     assert found["maxValues"] == {"s": {"x": 1, "y": {"z": "q"}}, "s.x": 8}
-    # Whether an array is null or empty the footer does not tell.
+    # The footer does not state whether an array is null or empty.
     assert found["nullCount"] == {"s": {"x": 1, "y": {"z": 1}}, "s.x": 0, "a": 0, "v": 1}
 
 
@@ -181,20 +195,24 @@ def test_the_old_calendar_is_not_read(storage: Storage) -> None:
     table = pa.table({"c": pa.array([dt.date(1500, 1, 1)])})
     table = table.replace_schema_metadata({"org.apache.spark.legacyDateTime": ""})
     name = write(storage, table)
-    found = written_stats(storage, [name], StatsRules((Leaf(("c",), Primitive("date")),)))
-    assert json.loads(found.column("stats")[0].as_py())["minValues"] == {}
+    (text,) = texts_of(storage, [name], StatsRules((MeasuredColumn(("c",), Primitive("date")),)))
+    assert json.loads(text)["minValues"] == {}
 
 
-def test_rejects_a_file_that_is_not_parquet(storage: Storage) -> None:
-    storage.put("f", b"not Parquet at all")
-    with pytest.raises(FormatError, match="not readable as Parquet"):
-        written_stats(storage, ["f"], StatsRules(()))
-
-
-def test_files_come_in_the_order_asked_for(storage: Storage) -> None:
-    names = [write(storage, pa.table({"c": list(range(n))}), f"{n}") for n in range(1, 30)]
-    found = written_stats(storage, names, StatsRules(()))
-    assert found.column("record_count").to_pylist() == list(range(1, 30))
+def test_a_column_that_was_not_measured_has_no_statistics(storage: Storage) -> None:
+    name = write(storage, pa.table({"a": [1], "b": [2]}))
+    measured = measure(storage, [name], [MeasuredColumn(("a",), LONG)])
+    rules = StatsRules((MeasuredColumn(("a",), LONG), MeasuredColumn(("b",), LONG)))
+    (text,) = new_stats_texts(measured, rules)
+    assert json.loads(text)["nullCount"] == {"a": 0}
+    (text,) = new_stats_texts(measured.drop_columns(["stats"]), rules)
+    assert json.loads(text) == {
+        "numRecords": 1,
+        "minValues": {},
+        "maxValues": {},
+        "nullCount": {},
+        "tightBounds": True,
+    }
 
 
 @pytest.mark.parametrize(
@@ -231,7 +249,7 @@ WIDE = schema(
 
 
 def paths(properties: dict[str, str]) -> list[tuple[str, ...]]:
-    return [leaf.path for leaf in stats_rules(WIDE, ["P"], properties).leaves]
+    return [column.path for column in stats_rules(WIDE, ["P"], properties).columns]
 
 
 def test_the_first_32_leaves() -> None:
@@ -268,10 +286,12 @@ def test_rejects_a_number_that_is_none() -> None:
 
 def wide(text: str | None, count: int | None = None, deleted: int | None = None) -> str:
     gone = None if deleted is None else pa.array([deleted])
-    return widened(pa.array([text], pa.string()), pa.array([count], pa.int64()), deleted=gone)[0].as_py()
+    return wide_stats_texts(pa.array([text], pa.string()), pa.array([count], pa.int64()), deleted=gone)[
+        0
+    ].as_py()
 
 
-def test_widened() -> None:
+def test_wide_stats() -> None:
     assert wide(None, 5) == '{"numRecords":5,"tightBounds":false}'
     assert wide("broken", 5) == '{"numRecords":5,"tightBounds":false}'
     assert wide(None, None) == '{"tightBounds":false}'
@@ -280,7 +300,7 @@ def test_widened() -> None:
     assert wide(exact % "true", 7) == exact % "false"
 
 
-def test_widened_counts_deleted_nulls_where_all_were_null() -> None:
+def test_wide_stats_counts_deleted_nulls_where_all_were_null() -> None:
     counts = '{"numRecords":5,"nullCount":{"all":3,"some":2,"s":{"all":3,"none":0}},"tightBounds":%s}'
     assert json.loads(wide(counts % "true", deleted=2))["nullCount"] == {
         "all": 5,
@@ -331,7 +351,7 @@ def test_files_of_other_engines_have_the_statistics_that_their_log_states(name: 
     snapshot = table.snapshot()
     rules = stats_rules(snapshot.schema, snapshot.partition_columns, snapshot.properties)
     places = [location.resolve(table.location, path) for path in snapshot.adds.column("path").to_pylist()]
-    ours = written_stats(table.storage, places, rules).column("stats").to_pylist()
+    ours = texts_of(table.storage, places, rules)
     theirs = stats_texts(snapshot.adds).to_pylist()
     assert len(theirs) > 0
     for mine, stated in zip(ours, theirs, strict=True):
@@ -340,9 +360,10 @@ def test_files_of_other_engines_have_the_statistics_that_their_log_states(name: 
 
 def test_what_was_written_reads_back(storage: Storage) -> None:
     names = [write(storage, pa.table({"c": moments(UTC_US, n, n + 1500)}), f"{n}") for n in range(1000, 1003)]
-    rules = StatsRules((Leaf(("c",), Primitive("timestamp")),))
-    parsed = parser.parse(written_stats(storage, names, rules), rules.leaves)
-    for n, low, high in zip(range(1000, 1003), parsed.leaves[0].lower, parsed.leaves[0].upper, strict=True):
+    rules = StatsRules((MeasuredColumn(("c",), Primitive("timestamp")),))
+    texts = texts_of(storage, names, rules)
+    parsed = parse(pa.table({"stats": pa.array(texts, pa.string())}), rules.columns)
+    for n, low, high in zip(range(1000, 1003), parsed.columns[0].lower, parsed.columns[0].upper, strict=True):
         assert low.value <= n
         assert high.value >= n + 1500
     assert parsed.record_count.to_pylist() == [2, 2, 2]

@@ -18,6 +18,7 @@ from delvec.plan import MATCH_ALL
 from delvec.predicate import Matches, parse
 from delvec.predicate.settings import RELEVANT
 from delvec.spark.session import sql_settings
+from plans import plan_where
 from setting_cases import (
     ANY_VALUE,
     FOLLOWED,
@@ -162,7 +163,7 @@ def from_facts(known):
 
 def from_plan(snapshot):
     def matching(text, settings):
-        plan = snapshot.plan(text, settings=settings).files
+        plan = plan_where(snapshot, text, settings).files
         may, only = np.zeros(FILES, dtype=bool), np.zeros(FILES, dtype=bool)
         for partition, match in zip(plan["partition"].to_pylist(), plan["match"].to_pylist(), strict=True):
             may[partition["file"]] = True

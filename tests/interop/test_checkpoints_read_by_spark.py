@@ -10,8 +10,11 @@ import pytest
 
 from delvec import location
 from delvec.delta.checkpoint_writer import write_checkpoint
-from delvec.delta.stats.writer import stats_rules, stats_texts, written_stats
+from delvec.delta.stats.columns import stats_rules
+from delvec.delta.stats.texts import stats_texts
+from delvec.delta.stats.writer import new_stats_texts
 from delvec.delta.table import DeltaTable
+from delvec.footers.statistics import measure
 from spark_tables import Writer
 
 pytestmark = [
@@ -92,7 +95,7 @@ def test_statistics_are_those_of_delta_spark(delta_spark: object, tmp_path: Any)
     snapshot = table.snapshot()
     rules = stats_rules(snapshot.schema, snapshot.partition_columns, snapshot.properties)
     places = [location.resolve(table.location, path) for path in snapshot.adds.column("path").to_pylist()]
-    ours = written_stats(table.storage, places, rules).column("stats").to_pylist()
+    ours = new_stats_texts(measure(table.storage, places, rules.columns), rules)
     stated = stats_texts(snapshot.adds).to_pylist()
     for mine, theirs in zip(map(_tree, ours), map(_tree, stated), strict=True):
         if theirs["maxValues"].get("nan") == "NaN":

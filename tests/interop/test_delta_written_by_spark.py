@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pytest
 
 from delvec.delta.table import DeltaTable
+from plans import plan_where
 from rows import multiset, read_rows
 from spark_tables import TABLES, Writer
 
@@ -166,7 +167,7 @@ def test_scans(both: Both) -> None:
         pytest.skip("this table shows nothing about conditions")
     snapshot = both.table.snapshot()
     for where, decided in conditions.items():
-        plan = snapshot.plan(where)
+        plan = plan_where(snapshot, where)
         chosen = both.frame(snapshot.version).where(where)
         matching = _spark_rows(chosen)
         assert matching <= multiset(read_rows(plan, both.table.storage)), where

@@ -314,11 +314,6 @@ def test_nan_is_above_all_numbers_in_row_groups_too(tmp_path):
     assert len(read(tmp_path, datasource.EqualTo(("x",), float("nan")))) == 1
 
 
-def test_a_bound_that_is_no_number_is_none(tmp_path):
-    found = row_groups._bounds([1.5, float("nan"), None], pa.float32(), Primitive("double"))
-    assert found.to_pylist() == [1.5, None, None]
-
-
 def test_files_are_pruned_by_pushed_filters(tmp_path):
     table = Lake(tmp_path, IDS, partition_by=["s"])
     for i in range(6):

@@ -9,15 +9,14 @@ import pytest
 from pyspark.sql import types as t
 
 from delvec.predicate import SqlSettings, parse
-from delvec.schema import Field, Primitive, Struct
+from delvec.schema import Field, Primitive, Struct, char
 from delvec.spark.merge_keys import NO_ROW, Key, Matching, Sides, source_schema
 
-COLLATED = {"__COLLATIONS": {"collated": "icu.UNICODE"}}
 PADDED = {"__CHAR_VARCHAR_TYPE_STRING": "char(5)"}
 
 
-def field(name, kind, metadata=None):
-    return Field(name, Primitive(kind), metadata=metadata or {})
+def field(name, kind):
+    return Field(name, Primitive(kind))
 
 
 TARGET = Struct(
@@ -29,8 +28,8 @@ TARGET = Struct(
         field("mine", "integer"),
         field("ratio", "double"),
         field("at", "timestamp"),
-        field("collated", "string", COLLATED),
-        field("padded", "string", PADDED),
+        Field("collated", Primitive("string"), collated=True),
+        Field("padded", char(5)),
         field("s`t", "string"),
         field("a.b", "long"),
         Field("source", Struct((field("inner", "long"),))),

@@ -14,7 +14,7 @@ from condition_cases import Facts
 from delvec.errors import InvalidOperationError
 from delvec.file_facts import ColumnStats, ConstantColumn
 from delvec.predicate import SqlSettings, parse
-from delvec.schema import Array, Decimal, Field, Map, Primitive, Struct, arrow_type
+from delvec.schema import Array, Decimal, Field, Map, Primitive, Struct, arrow_type, char, varchar
 
 INT, STRING, DOUBLE = Primitive("integer"), Primitive("string"), Primitive("double")
 
@@ -34,10 +34,10 @@ SCHEMA = Struct(
         Field("tags", Map(STRING, STRING)),
         Field("doc", Primitive("variant")),
         Field("a.b", INT),
-        Field("code", STRING, metadata={"__CHAR_VARCHAR_TYPE_STRING": "char(5)"}),
-        Field("label", STRING, metadata={"__CHAR_VARCHAR_TYPE_STRING": "varchar(5)"}),
-        Field("name", STRING, metadata={"__COLLATIONS": {"name": "spark.UTF8_LCASE"}}),
-        Field("box", Struct((Field("c", STRING),)), metadata={"__COLLATIONS": {"box.c": "icu.UNICODE"}}),
+        Field("code", char(5)),
+        Field("label", varchar(5)),
+        Field("name", STRING, collated=True),
+        Field("box", Struct((Field("c", STRING),)), collated=True),
     )
 )
 

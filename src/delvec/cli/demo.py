@@ -216,7 +216,7 @@ def _rows(found: Table, plan: ScanPlan, row: int) -> Step:
 def _pruning(found: Table, where: str) -> Step:
     from delvec.cli.files import list_files
 
-    files = list_files(found.snapshot().plan(where), where, SHOWN_FILES)
+    files = list_files(found.snapshot(), where, SHOWN_FILES)
     text = f"WHERE {cell(where)}: partition values and statistics exclude files before any is opened."
     return _step("Files that may match a condition", text, files)
 

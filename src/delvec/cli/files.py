@@ -23,6 +23,7 @@ from delvec.cli.arguments import (
 from delvec.cli.output import cell, counted, number, shortened, size, table
 
 if TYPE_CHECKING:
+    from delvec.formats import Snapshot
     from delvec.plan import ScanPlan
 
 
@@ -41,7 +42,7 @@ def files(
 
     del json
     snapshot = detect.open_table(path, storage_options(option)).snapshot(version, timestamp)
-    return list_files(snapshot.plan(where), where, limit)
+    return list_files(snapshot, where, limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,11 @@ class FileList:
         return line + (f"; {more:,} more not shown (--limit)" if more else "")
 
 
-def list_files(plan: ScanPlan, where: str | None, limit: int) -> FileList:
-    """The first files of the plan."""
+def list_files(snapshot: Snapshot, where: str | None, limit: int) -> FileList:
+    """The first files of the snapshot that may match the condition."""
+    from delvec import predicate
+
+    plan = snapshot.plan(None if where is None else predicate.parse(where, snapshot.schema))
     shown = plan.files.slice(0, first(len(plan.files), limit)).to_pylist()
     vectors = {file["vector"]: None for file in shown if file["vector"] is not None}
     deletes = dict(zip(vectors, plan.deletes.take(list(vectors)).to_pylist(), strict=True)) if vectors else {}

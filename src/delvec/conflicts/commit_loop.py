@@ -62,12 +62,11 @@ def commit(
                 raise StorageError(
                     f"cannot tell whether version {version} was committed: {reason}", path=table.location
                 )
-            case Lost(version, measured):
+            case Lost():
                 if base.version < 0:
                     raise CommitConflictError(
                         f"{delta.operation} failed: another table was created there: {table.location}"
                     )
-                delta = replace(delta, added=measured.added)
         pause(random.uniform(0, min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2**tries)))
         newest = table.snapshot()
         found = rebased(delta, base, newest, table.won(base, newest), storage=table.storage, engine=engine)

@@ -24,6 +24,7 @@ from delvec.connector.pushdown import FilterTest
 from delvec.connector.tasks import VECTORS_SCHEMA, FilePart
 from delvec.deletes.loader import load_vectors
 from delvec.errors import CorruptVectorError, FormatError, UnsupportedFeatureError
+from delvec.footers.reader import Footer
 from delvec.plan import ReadSchema
 from delvec.predicate import Condition, SqlSettings
 from delvec.schema import Field
@@ -95,7 +96,8 @@ class _PartReader:
         condition = self.scan.condition
         chosen = set(range(count))
         if condition is not None:
-            chosen = set(row_groups.matching(self.file, condition, self.shape, part.constants))
+            footer = Footer(metadata, part.location)
+            chosen = set(row_groups.matching(footer, condition, self.shape, part.constants))
         first = 0
         for group in range(count):
             if group in chosen and group * part.pieces // count == part.piece:

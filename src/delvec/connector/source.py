@@ -205,13 +205,14 @@ class Reader(_Shipped, DataSourceReader):
     def _planned(self) -> tuple[BatchScan, list[InputPartition]]:
         from delvec.connector import pushdown, tasks  # noqa: PLC0415
         from delvec.connector.batches import BatchScan  # noqa: PLC0415
-        from delvec.predicate import SqlSettings  # noqa: PLC0415
+        from delvec.predicate import SqlSettings, parse  # noqa: PLC0415
 
         relation = self._relation
         storage, snapshot = relation.open()
-        where = pushdown.condition_text(self._tests)
+        text = pushdown.condition_text(self._tests)
         settings = SqlSettings(case_sensitive=True, time_zone=relation.time_zone)
-        plan = snapshot.plan(where, settings=settings)
+        condition = None if text is None else parse(text, snapshot.schema, settings)
+        plan = snapshot.plan(condition, time_zone=relation.time_zone)
         parts = tasks.packed(tasks.file_parts(plan, relation.columns))
         scan = BatchScan(storage, tasks.shapes(plan, relation.columns), tuple(self._tests))
         return scan, [Task(together) for together in parts]

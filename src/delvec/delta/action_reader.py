@@ -1,6 +1,6 @@
-"""Log files in JSON: commits, log compactions, and V2 checkpoints without Parquet.
+"""Reads log files in JSON: commits, log compactions, and V2 checkpoints in JSON.
 
-One action a line: ``{"add": {…}}``, ``{"remove": {…}}``, ``{"metaData": {…}}``, …
+Each line is one action: ``{"add": {…}}``, ``{"remove": {…}}``, ``{"metaData": {…}}``, …
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def parse_actions(data: bytes) -> Actions:
 
 
 def parse_commit_info(data: bytes) -> dict[str, Any]:
-    """Only the ``commitInfo`` of a commit, which the protocol lets be absent: then empty."""
+    """Only the ``commitInfo`` of a commit; empty if the commit has none, which the protocol allows."""
     for _, name, body in _lines(data):
         if name == "commitInfo":
             return body
@@ -91,9 +91,9 @@ def parse_commit_info(data: bytes) -> dict[str, Any]:
 
 
 def verify_commit(actions: Actions, version: int) -> None:
-    """Refuse a commit that adds or removes one path twice, whatever the vectors.
+    """Refuse a commit that adds a path twice or removes it twice, whatever the vectors.
 
-    The actions of a commit have no order, so there would be no telling which one holds.
+    The actions of a commit have no order, so neither of the two would be the newer one.
     """
     for verb, table in (("adds", actions.adds), ("removes", actions.removes)):
         if (path := _repeated(table.column("path"))) is not None:
@@ -108,7 +108,7 @@ def verify_commit(actions: Actions, version: int) -> None:
 
 
 def verify_compaction(actions: Actions, name: str) -> None:
-    """Refuse a log compaction that states one (path, vector) twice."""
+    """Refuse a log compaction that adds or removes the same (path, vector) twice."""
     for verb, table in (("adds", actions.adds), ("removes", actions.removes)):
         if (key := _repeated(file_keys(table))) is not None:
             raise FormatError(f"log compaction {name} {verb} {key!r} twice, expected once")
@@ -156,14 +156,14 @@ def _structs(rows: list[dict[str, Any]], kind: pa.StructType, name: str) -> pa.S
 
 
 def _verify_vector_stated(row: dict[str, Any], name: str) -> None:
-    # Arrow would turn an empty object into nulls, and the file's deleted rows would come back.
+    # Arrow would turn an empty object into nulls, and deleted rows of the file would be live again.
     vector = row.get("deletionVector")
     if vector is not None and not (isinstance(vector, dict) and isinstance(vector.get("storageType"), str)):
         raise FormatError(f"{name} of {row.get('path')!r} has vector {vector!r}, expected a descriptor")
 
 
 def _verify_whole_numbers(row: dict[str, Any], name: str) -> None:
-    # Arrow would cut the fraction off without a word.
+    # Arrow would cut off the fraction silently.
     for key, value in row.items():
         if isinstance(value, float) and not value.is_integer():
             raise FormatError(f"{name}.{key} is {value!r}, expected a whole number")

@@ -1,6 +1,6 @@
-"""Actions as log lines: the inverse of `action_reader`.
+"""Writes actions as log lines: the inverse of `action_reader`.
 
-Files are bodies, dictionaries with the protocol's field names, since a commit writes few; fields that have no
+An action's body is a dictionary with the protocol's field names; a commit has few of them. Fields without a
 value are left out.
 """
 
@@ -18,13 +18,13 @@ Body = dict[str, Any]
 
 
 def lines(actions: Iterable[tuple[str, Body]]) -> bytes:
-    """A commit file: one action a line."""
+    """The bytes of a commit file: one action per line."""
     return b"".join(orjson.dumps({name: body}) + b"\n" for name, body in actions)
 
 
 def add_body(row: Mapping[str, Any]) -> Body:
     """The ``add`` of a row of ``actions.ADDS_SCHEMA``."""
-    return _stated(
+    return _without_nulls(
         {
             "path": row["path"],
             "partitionValues": row["partition_values"] or {},
@@ -42,8 +42,8 @@ def add_body(row: Mapping[str, Any]) -> Body:
 
 
 def remove_body(row: Mapping[str, Any], *, now_ms: int, data_change: bool) -> Body:
-    """The ``remove`` of a live file, a row of ``actions.ADDS_SCHEMA``, with the vector it has."""
-    return _stated(
+    """The ``remove`` of a live file and its vector, from its row of ``actions.ADDS_SCHEMA``."""
+    return _without_nulls(
         {
             "path": row["path"],
             "deletionTimestamp": now_ms,
@@ -60,10 +60,10 @@ def remove_body(row: Mapping[str, Any], *, now_ms: int, data_change: bool) -> Bo
 
 
 def descriptor(row: Mapping[str, Any]) -> Body | None:
-    """The vector of a row of ``actions.ADDS_SCHEMA``."""
+    """The vector's descriptor, from a row of ``actions.ADDS_SCHEMA``; None if the file has no vector."""
     if row["dv_storage"] is None:
         return None
-    return _stated(
+    return _without_nulls(
         {
             "storageType": row["dv_storage"],
             "pathOrInlineDv": row["dv_path"],
@@ -87,7 +87,7 @@ def protocol_body(protocol: Protocol) -> Body:
 
 
 def metadata_body(metadata: Metadata) -> Body:
-    return _stated(
+    return _without_nulls(
         {
             "id": metadata.id,
             "name": metadata.name,
@@ -109,5 +109,5 @@ def domain_body(domain: DomainMetadata) -> Body:
     return {"domain": domain.domain, "configuration": domain.configuration, "removed": domain.removed}
 
 
-def _stated(body: Body) -> Body:
+def _without_nulls(body: Body) -> Body:
     return {name: value for name, value in body.items() if value is not None}

@@ -1,8 +1,8 @@
-"""The actions of the log: file actions as Arrow columns, the few others as values.
+"""The actions of the log: file actions as Arrow tables, all others as values.
 
-A log line is a JSON object with one key, the action's name. A checkpoint holds the same actions as
-a Parquet file with one struct column per action name. Both arrive here as Arrow struct arrays with
-the protocol's field names, and leave as flat tables (``ADDS_SCHEMA``, ``REMOVES_SCHEMA``).
+A log line is a JSON object with one key, the action's name. A checkpoint is a Parquet file with the same
+actions, one struct column per action name. `flatten` turns both from Arrow structs with the protocol's field
+names into flat tables (``ADDS_SCHEMA``, ``REMOVES_SCHEMA``).
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class SetTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """What one log file says: file actions as tables, the rest as values."""
+    """The actions of one log file: file actions as tables, all others as values."""
 
     adds: pa.Table
     removes: pa.Table
@@ -142,9 +142,9 @@ class Actions:
 
 
 def flatten(rows: pa.StructArray, schema: pa.Schema) -> pa.Table:
-    """A struct array of adds or removes as a flat table; fields it lacks become nulls.
+    """A struct array of adds or removes as a flat table. Missing fields become nulls.
 
-    Rows without a path are refused: nothing else tells which file they are about.
+    Refuses rows without a path: they name no file.
     """
     if rows.null_count:
         rows = rows.drop_null()
@@ -162,7 +162,7 @@ def flatten(rows: pa.StructArray, schema: pa.Schema) -> pa.Table:
     arrays = [_typed(columns.get(field.name), field, len(rows)) for field in schema]
     table = pa.table(arrays, schema=schema)
     _verify_no_nulls(table, "path")
-    _verify_vectors_whole(table)
+    _verify_vectors_complete(table)
     if "stats_parsed" in columns:
         table = table.append_column("stats_parsed", columns["stats_parsed"])
     return table
@@ -184,7 +184,7 @@ def _verify_no_nulls(table: pa.Table, column: str) -> None:
         raise FormatError(f"a file action has no {column}, expected one")
 
 
-def _verify_vectors_whole(table: pa.Table) -> None:
+def _verify_vectors_complete(table: pa.Table) -> None:
     without = pc.is_null(table.column("dv_storage"))
     for column in _DESCRIPTOR_COLUMNS.values():
         if pc.any(pc.and_(without, pc.is_valid(table.column(column)))).as_py():
@@ -261,7 +261,7 @@ def _strings(found: Any, where: str) -> list[str]:
 
 
 def _string_map(found: Any, where: str) -> dict[str, str]:
-    """A map of properties, as JSON has it (an object) or as Arrow has it (pairs)."""
+    """A map of properties: an object in JSON, a list of pairs in Arrow."""
     if found is None:
         return {}
     try:

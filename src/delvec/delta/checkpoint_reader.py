@@ -1,11 +1,11 @@
-"""Checkpoints in Parquet: classic, one part of several, V2, and the sidecars of V2.
+"""Reads checkpoint files in Parquet: classic ones, parts of multi-part ones, V2, and the sidecars of V2.
 
-    column            what
-    add, remove       one struct per file action
-    protocol, metaData, txn, domainMetadata, sidecar    the few others
+    column                                              content
+    add, remove                                         one struct per file action
+    protocol, metaData, txn, domainMetadata, sidecar    the small actions
 
-File actions are read in batches and never leave Arrow. The few others are looked for only in the
-row groups whose statistics do not rule them out.
+File actions are read in batches and stay in Arrow. There are few small actions: only row groups that may have
+one, by their statistics, are read for them.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from delvec.errors import FormatError
 
 
 class DamagedCheckpointError(FormatError):
-    """A checkpoint, or a part or sidecar of it, that is missing or cannot be read at all.
+    """A checkpoint, or a part or sidecar of it, is missing or not readable.
 
-    It can be done without where the commits are there. One that can be read and holds what no checkpoint can
-    hold is a plain ``FormatError``.
+    The version can still be read from older checkpoints and commits, if these exist. A checkpoint that is
+    readable but has invalid content is a plain ``FormatError``.
     """
 
 
 _BATCH_ROWS = 128 * 1024
 _ARROW_ERRORS = (pa.ArrowException, OSError, ValueError, KeyError, TypeError)
-# Given each batch as it is read, so that what newer commits replaced is never held.
 Keep = Callable[[pa.Table], pa.Table]
+"""Filters each batch when it is read, so that actions that newer commits replaced are not kept in memory."""
 
 
 def _all(batch: pa.Table) -> pa.Table:
@@ -55,9 +55,9 @@ _SMALL_ACTIONS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar")
 
 
 def read_adds(source: pa.NativeFile, keep: Keep = _all) -> pa.Table:
-    """The live files of a checkpoint or sidecar, as ``ADDS_SCHEMA``, as far as ``keep`` keeps them.
+    """The live files of a checkpoint or sidecar that ``keep`` keeps, as ``ADDS_SCHEMA``.
 
-    Where a file has no ``stats`` in JSON, a column ``stats_parsed`` is kept for them.
+    If the checkpoint has no JSON ``stats``, the table also has the column ``stats_parsed``.
     """
     return _file_actions(source, "add", ADD_TYPE, ADDS_SCHEMA, keep)
 
@@ -73,7 +73,7 @@ def read_small_actions(source: pa.NativeFile) -> Actions:
     with _parquet(source) as file:
         present = [name for name in _SMALL_ACTIONS if name in file.schema_arrow.names]
         for name in present:
-            groups = _groups_that_may_hold(file, name)
+            groups = _groups_that_may_have(file, name)
             if groups:
                 with _reading():
                     rows = file.read_row_groups(groups, columns=[name]).column(name)
@@ -106,14 +106,14 @@ def _file_actions(
 
 
 def _batches(file: pq.ParquetFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    # A row group at a time: more would be fetched ahead and held.
+    # One row group at a time: otherwise pyarrow fetches several ahead and keeps them in memory.
     for group in range(file.num_row_groups):
         with _reading():
             yield from file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=columns)
 
 
 def concat(tables: Sequence[pa.Table]) -> pa.Table:
-    """One table of all rows; ``stats_parsed`` may be absent, or of another shape, in some."""
+    """One table of all rows. ``stats_parsed`` may be missing in some tables, or have another type."""
     try:
         return pa.concat_tables(tables, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -125,7 +125,7 @@ def _columns(action: pa.Field, kind: pa.StructType) -> list[str]:
         raise FormatError(f"column {action.name} is of type {action.type}, expected a struct")
     inside = {field.name for field in action.type}
     names = [field.name for field in kind if field.name in inside]
-    # Parsed statistics repeat the JSON ones: they are read only where those are not written.
+    # Parsed statistics repeat the JSON ones, so they are read only if there is no JSON.
     if action.name == "add" and "stats" not in inside and "stats_parsed" in inside:
         names.append("stats_parsed")
     return [f"{action.name}.{name}" for name in names]
@@ -137,7 +137,7 @@ def _structs(column: pa.Array, name: str) -> pa.StructArray:
     return column.drop_null()
 
 
-def _groups_that_may_hold(file: pq.ParquetFile, name: str) -> list[int]:
+def _groups_that_may_have(file: pq.ParquetFile, name: str) -> list[int]:
     metadata = file.metadata
     if metadata.num_row_groups == 0:
         return []
@@ -160,7 +160,7 @@ def _all_null(chunk: pq.ColumnChunkMetaData) -> bool:
 
 @contextmanager
 def _parquet(source: pa.NativeFile) -> Iterator[pq.ParquetFile]:
-    """A Parquet file whose every failure is a ``FormatError``."""
+    """An open Parquet file; every error of pyarrow becomes a ``FormatError``."""
     with _reading():
         file = pq.ParquetFile(source)
     try:

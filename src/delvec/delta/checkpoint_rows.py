@@ -1,8 +1,8 @@
-"""The rows of a checkpoint in Arrow: file actions from the flat tables of `actions`, in batches.
+"""The file actions of a checkpoint as Arrow structs, made in batches from the flat tables of `actions`.
 
-add.stats                    as JSON, unless ``delta.checkpoint.writeStatsAsJson`` is false
-add.stats_parsed             the same as a struct, typed, unless ``delta.checkpoint.writeStatsAsStruct`` is
-add.partitionValues_parsed   goes with ``stats_parsed``
+add.stats                    JSON text, unless ``delta.checkpoint.writeStatsAsJson`` is false
+add.stats_parsed             a typed struct, unless ``delta.checkpoint.writeStatsAsStruct`` is false
+add.partitionValues_parsed   typed partition values, written where ``stats_parsed`` is
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from delvec.delta.actions import ADD_TYPE, ADDS_SCHEMA, DESCRIPTOR_TYPE, REMOVE_TYPE, REMOVES_SCHEMA
 from delvec.delta.partition_values import partition_texts, partition_values
 from delvec.delta.stats import parser
+from delvec.delta.stats.bounds import has_bounds
 from delvec.delta.stats.columns import stats_rules
 from delvec.delta.stats.texts import stats_texts
 from delvec.errors import FormatError
@@ -29,7 +30,7 @@ STATS_AS_STRUCT = "delta.checkpoint.writeStatsAsStruct"
 
 _BATCH_ROWS = 128 * 1024
 _ZONED = r"(?:Z|[+-]\d{2}:?\d{2})$"
-_CUT_OFF = pa.scalar(999, pa.duration("us"))  # what `parser` adds to upper bounds of timestamps
+_CUT_OFF = pa.scalar(parser.CUT_OFF, pa.duration("us"))
 
 Tree = dict[str, Any]
 
@@ -41,7 +42,7 @@ class FileRows:
         properties = snapshot.properties
         self._as_json = _is_on(properties, STATS_AS_JSON)
         self._as_struct = _is_on(properties, STATS_AS_STRUCT)
-        self._leaves = stats_rules(snapshot.schema, snapshot.partition_columns, properties).leaves
+        self._columns = stats_rules(snapshot.schema, snapshot.partition_columns, properties).columns
         self._partitions = self._parsed_partitions(snapshot) if self._as_struct else []
         self.add_type = self._adds(snapshot.adds.slice(0, 0)).type
         self.remove_type = _structs(REMOVES_SCHEMA.empty_table(), REMOVE_TYPE, {}).type
@@ -68,22 +69,22 @@ class FileRows:
         return structs if self._as_json else _without(structs, "stats")
 
     def _stats(self, files: pa.Table) -> pa.StructArray:
-        found = parser.parse(
-            files.select([n for n in ("stats", "stats_parsed") if n in files.schema.names]), self._leaves
+        parsed = parser.parse(
+            files.select([n for n in ("stats", "stats_parsed") if n in files.schema.names]), self._columns
         )
         lowers: Tree = {}
         uppers: Tree = {}
         nulls: Tree = {}
-        for leaf, column in zip(self._leaves, found.leaves, strict=True):
-            if leaf.type == Primitive("void"):
+        for column, found in zip(self._columns, parsed.columns, strict=True):
+            if column.type == Primitive("void"):
                 continue
-            _plant(nulls, leaf.path, column.null_count.cast(pa.int64()))
-            if leaf.bounded:
-                _plant(lowers, leaf.path, column.lower)
-                _plant(uppers, leaf.path, _cut(column.upper))
+            _put(nulls, column.path, found.null_count.cast(pa.int64()))
+            if has_bounds(column.type):
+                _put(lowers, column.path, found.lower)
+                _put(uppers, column.path, _cut(found.upper))
         tree = {
-            "numRecords": found.record_count.cast(pa.int64()),
-            "tightBounds": found.tight,
+            "numRecords": parsed.record_count.cast(pa.int64()),
+            "tightBounds": parsed.tight,
             "minValues": lowers,
             "maxValues": uppers,
             "nullCount": nulls,
@@ -96,7 +97,7 @@ class FileRows:
         )
 
     def _parsed_partitions(self, snapshot: Snapshot) -> list[Field]:
-        """The partition columns, none where a value cannot be told: a local time of an unknown place."""
+        """The partition columns; none where a value cannot be typed, such as a timestamp without a zone."""
         fields = [f for f in snapshot.schema if f.name in snapshot.partition_columns]
         maps = snapshot.adds.column("partition_values")
         try:
@@ -132,7 +133,7 @@ def _structs(files: pa.Table, kind: pa.StructType, more: Mapping[str, pa.Array])
             )
         else:
             arrays[field.name] = next(columns)
-    # A checkpoint is no change by itself, and its tombstones carry no tags.
+    # Actions in a checkpoint change no data, and its tombstones have no tags.
     arrays["dataChange"] = pa.repeat(pa.scalar(False), len(files))  # noqa: FBT003
     if kind is REMOVE_TYPE:
         del arrays["tags"]
@@ -155,7 +156,7 @@ def _nested(tree: Tree, rows: int, known: pa.Array | None = None) -> pa.StructAr
     return pa.StructArray.from_arrays(list(arrays.values()), names=list(arrays), mask=mask)
 
 
-def _plant(tree: Tree, path: tuple[str, ...], column: pa.Array) -> None:
+def _put(tree: Tree, path: tuple[str, ...], column: pa.Array) -> None:
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
     tree[path[-1]] = column

@@ -1,10 +1,10 @@
-"""Writing checkpoints: all that a version of the log adds up to, so that readers need no older commit.
+"""Writes checkpoints: the whole state of a version, so that readers need no older commit.
 
-    classic   00000000000000000010.checkpoint.parquet, one file with everything
-    V2        00000000000000000010.checkpoint.<uuid>.json with the few actions and the names of its sidecars,
-              _sidecars/….parquet with the files; where the table asks for it and all readers know it
+    classic   00000000000000000010.checkpoint.parquet, one file with all actions
+    V2        00000000000000000010.checkpoint.<uuid>.json with the small actions and the names of sidecars,
+              _sidecars/….parquet with the file actions; if the table's properties and protocol ask for it
 
-Afterwards ``_last_checkpoint`` says that it is there. The log is never cleaned up here.
+Then ``_last_checkpoint`` is updated. Old log files are not removed here.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _SMALL_TYPES = {
 
 
 def write_checkpoint(storage: Storage, snapshot: Snapshot, *, now_ms: int) -> None:
-    """Checkpoint the snapshot's version, unless it has one; another writer's that comes first is as good."""
+    """Write a checkpoint of the snapshot's version, unless there is one, perhaps from another writer."""
     if snapshot.version in list_log(storage, since=snapshot.version).checkpoints:
         return
     removes = unexpired(snapshot.tombstones(), snapshot.properties, now_ms=now_ms)
@@ -89,7 +89,7 @@ def write_checkpoint(storage: Storage, snapshot: Snapshot, *, now_ms: int) -> No
 
 
 def unexpired(removes: pa.Table, properties: Mapping[str, str], *, now_ms: int) -> pa.Table:
-    """The tombstones that readers of older versions, and vacuum, may still need."""
+    """The tombstones that are not older than the table's retention: vacuum may still need them."""
     retention = interval_ms(properties.get(RETENTION, DEFAULT_RETENTION))
     if retention is None:
         return removes
@@ -98,7 +98,7 @@ def unexpired(removes: pa.Table, properties: Mapping[str, str], *, now_ms: int) 
 
 
 def interval_ms(text: str) -> int | None:
-    """Milliseconds of ``interval 1 week`` or ``2 days 3 hours``; None where it is no such interval."""
+    """Milliseconds of ``interval 1 week`` or ``2 days 3 hours``; None if the text is not an interval."""
     found = _INTERVAL.fullmatch(text.strip())
     if found is None:
         return None
@@ -170,7 +170,7 @@ def _write_v2(storage: Storage, snapshot: Snapshot, removes: pa.Table, now_ms: i
 
 
 def _parts(adds: pa.Table, removes: pa.Table) -> list[tuple[pa.Table, pa.Table]]:
-    """What goes into each sidecar; at least one, as readers expect it."""
+    """The adds and removes of each sidecar. There is at least one sidecar, because readers expect one."""
     none = adds.slice(0, 0), removes.slice(0, 0)
     parts = [(adds.slice(at, _SIDECAR_ACTIONS), none[1]) for at in range(0, len(adds), _SIDECAR_ACTIONS)]
     parts += [
@@ -192,7 +192,7 @@ def _file_columns(rows: FileRows, adds: pa.Table, removes: pa.Table) -> Iterator
 
 
 def _parquet(schema: pa.Schema, groups: Iterable[Mapping[str, pa.Array]]) -> bytes:
-    """A Parquet file of a row group for each of ``groups``, whose absent columns are null."""
+    """A Parquet file with one row group for each of ``groups``; columns that a group lacks are null."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, schema) as writer:
         for columns in groups:

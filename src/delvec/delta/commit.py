@@ -82,7 +82,7 @@ def commit(storage: Storage, base: Snapshot, delta: RowDelta, *, clock: Clock = 
     if written:
         return Committed(version, files.metrics)
     _discard(storage, files)
-    return Lost(version, delta)
+    return Lost(version)
 
 
 def _verify_delta(base: Snapshot, delta: RowDelta) -> None:

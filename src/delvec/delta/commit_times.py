@@ -1,4 +1,4 @@
-"""In-commit timestamps for writers: later than the commit before, whatever the clock says."""
+"""In-commit timestamps of new commits: always later than the commit before, even if the clock is not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def next_timestamp(storage: Storage, current: Snapshot, state: TableState, now_ms: int) -> int | None:
-    """The time that the commit after ``current`` states; None where the table has none."""
+    """The timestamp of the commit after ``current``; None if the table has no in-commit timestamps."""
     if not _states_times(state.protocol, state.metadata):
         return None
     if current.version == DRAFT_VERSION:
@@ -33,7 +33,10 @@ def next_timestamp(storage: Storage, current: Snapshot, state: TableState, now_m
 
 
 def with_enablement(current: Snapshot, state: TableState, version: int, timestamp: int | None) -> TableState:
-    """Where the commit switches the times on, since when they are there; a new table has them throughout."""
+    """The state with the version and time that in-commit timestamps start from, if this commit enables them.
+
+    A new table needs no such note: all its commits have timestamps.
+    """
     if timestamp is None or current.version == DRAFT_VERSION:
         return state
     if _states_times(current.protocol, current.metadata):

@@ -1,4 +1,4 @@
-"""The protocol action and the features it names, and which tables may be read."""
+"""The protocol action, the names of table features, and which tables delvec can read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLUMN_MAPPING_READER_VERSION = 2
 FEATURES_READER_VERSION = 3
 FEATURES_WRITER_VERSION = 7
 
-# What each writer version before the feature lists brought, on top of the ones below it.
+# The writer version that introduced each feature, before protocols listed features by name.
 _SINCE_WRITER_VERSION = {
     APPEND_ONLY: 2,
     INVARIANTS: 2,
@@ -68,24 +68,24 @@ class Protocol:
 
     @property
     def features_to_read(self) -> frozenset[str]:
-        """What a reader must know, those that an old version number implies included."""
+        """The features that a reader must support, also those that an old version number implies."""
         if self.min_reader_version == COLUMN_MAPPING_READER_VERSION:
             return frozenset({COLUMN_MAPPING})
         return self.reader_features
 
     @property
     def features_to_write(self) -> frozenset[str]:
-        """What a writer must know, those that an old version number implies included."""
+        """The features that a writer must support, also those that an old version number implies."""
         if self.min_writer_version >= FEATURES_WRITER_VERSION:
             return self.writer_features
         implied = {name for name, since in _SINCE_WRITER_VERSION.items() if since <= self.min_writer_version}
         if self.min_reader_version < COLUMN_MAPPING_READER_VERSION:
-            implied.discard(COLUMN_MAPPING)  # readers would not know of it, so no writer may use it
+            implied.discard(COLUMN_MAPPING)  # readers of this version do not support it
         return frozenset(implied)
 
 
 def verify_readable(protocol: Protocol, location: str) -> None:
-    """Refuse by name what cannot be read right."""
+    """Refuse a table that delvec cannot read correctly, by the name of the feature."""
     _verify_reader_version(protocol, location)
     _verify_not_catalog_managed(protocol, location)
     _verify_features_known(protocol, location)
@@ -101,7 +101,7 @@ def _verify_reader_version(protocol: Protocol, location: str) -> None:
 
 
 def _verify_not_catalog_managed(protocol: Protocol, location: str) -> None:
-    # Such a table's newest commits are known to its catalog alone: by path it would read stale.
+    # Only the catalog knows the newest commits of such a table. Reading it by path would miss them.
     for feature in sorted((protocol.reader_features | protocol.writer_features) & _BY_CATALOG_ONLY):
         raise UnsupportedFeatureError(
             f"table is managed by a catalog (feature {feature}) and cannot be read by its path: {location}",

@@ -19,11 +19,13 @@ from delvec.delta.metrics import Change, metrics_of
 from delvec.delta.partition_values import partition_maps
 from delvec.delta.properties import MAPPING_MODE
 from delvec.delta.schema import MAPPING_NONE, parse_schema
-from delvec.delta.stats.columns import table_stats_rules
-from delvec.delta.stats.writer import stats_texts, widened, written_stats
+from delvec.delta.stats.columns import StatsRules, table_stats_rules
+from delvec.delta.stats.texts import stats_texts, wide_stats_texts
+from delvec.delta.stats.writer import new_stats_texts
 from delvec.errors import CorruptVectorError, InvalidOperationError
-from delvec.footers import footer_rows
-from delvec.row_delta import ADDED_SCHEMA, RowDelta, with_measures
+from delvec.footers.reader import footer_rows
+from delvec.footers.statistics import measure
+from delvec.row_delta import ADDED_SCHEMA, RowDelta, with_statistics
 from delvec.schema import Schema
 from delvec.storage import Storage
 
@@ -48,26 +50,21 @@ class FileChanges:
 
 
 def measured(storage: Storage, snapshot: Snapshot, delta: RowDelta, state: TableState) -> RowDelta:
-    """The delta with the statistics of its new files, read where it does not have them yet."""
-    if not len(delta.added) or not delta.added.column("stats").null_count:
+    """The delta with the statistics of its new files, which are read if nobody has measured the files yet."""
+    if not delta.added.column("record_count").null_count:
         return delta
-    rules = table_stats_rules(
-        _schema(snapshot, state),
-        state.metadata.partition_columns,
-        state.metadata.configuration,
-        clustering_columns(snapshot.domains),
-    )
-    found = written_stats(storage, delta.added.column("location").to_pylist(), rules)
-    return replace(delta, added=with_measures(delta.added, found))
+    columns = _stats_rules(snapshot, state).columns
+    found = measure(storage, delta.added.column("location").to_pylist(), columns)
+    return replace(delta, added=with_statistics(delta.added, found))
 
 
 def file_changes(
     storage: Storage, snapshot: Snapshot, delta: RowDelta, state: TableState, *, now_ms: int
 ) -> FileChanges:
-    """The actions of a delta that is `measured`; new vectors are written by this, and nothing else is."""
+    """The actions of a delta that is `measured`. Writes the new vector files, and nothing else."""
     schema = _schema(snapshot, state)
     removed_rows = _live(snapshot, delta.removed)
-    added, counts = _added(storage, snapshot, delta, schema)
+    added, counts = _added(storage, snapshot, delta, state)
     change_files = _change_files(storage, snapshot, delta, schema)
     touched = _touched(storage, snapshot, delta)
     descriptors, stored = _descriptors(storage, snapshot, touched)
@@ -105,6 +102,15 @@ class _Touched:
         return bool(self.vector["cardinality"] == self.record_count)
 
 
+def _stats_rules(snapshot: Snapshot, state: TableState) -> StatsRules:
+    return table_stats_rules(
+        _schema(snapshot, state),
+        state.metadata.partition_columns,
+        state.metadata.configuration,
+        clustering_columns(snapshot.domains),
+    )
+
+
 def _schema(snapshot: Snapshot, state: TableState) -> Schema:
     if state.metadata is snapshot.metadata:
         return snapshot.schema
@@ -129,14 +135,15 @@ def _live(snapshot: Snapshot, file_ids: pa.Array | pa.ChunkedArray) -> list[dict
 
 
 def _added(
-    storage: Storage, snapshot: Snapshot, delta: RowDelta, schema: Schema
+    storage: Storage, snapshot: Snapshot, delta: RowDelta, state: TableState
 ) -> tuple[list[Body], list[int]]:
     files = _without_partitions(delta.added)
     if not files:
         return [], []
     paths = [_relative(storage, file["location"]) for file in files]
     _verify_once(paths)
-    partitions = _partitions(snapshot, delta.added, schema)
+    partitions = _partitions(snapshot, delta.added, _schema(snapshot, state))
+    stats = new_stats_texts(delta.added, _stats_rules(snapshot, state))
     bodies = [
         {
             "path": path,
@@ -144,9 +151,9 @@ def _added(
             "size": file["size"],
             "modificationTime": file["modified_ms"],
             "dataChange": delta.data_change,
-            "stats": file["stats"],
+            "stats": text,
         }
-        for path, partition, file in zip(paths, partitions, files, strict=True)
+        for path, partition, file, text in zip(paths, partitions, files, stats, strict=True)
     ]
     return bodies, [file["record_count"] for file in files]
 
@@ -276,7 +283,7 @@ def _descriptors(
 def _readded(delta: RowDelta, kept: Sequence[_Touched], descriptors: Sequence[Body]) -> list[Body]:
     if not kept:
         return []
-    stats = widened(
+    stats = wide_stats_texts(
         pa.array([file.row["stats"] for file in kept], pa.string()),
         pa.array([file.record_count for file in kept], pa.int64()),
         deleted=pa.array([file.row["dv_cardinality"] for file in kept], pa.int64()),

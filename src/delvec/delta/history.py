@@ -1,8 +1,8 @@
-"""When each commit happened and what it was: history, and time travel by timestamp.
+"""The times of commits: history, and time travel by timestamp.
 
-A commit's time is the one it states itself where the table has in-commit timestamps, from the
-version that enabled them on; before, it is its file's modification time, moved forward where
-needed so that times ascend with versions.
+If the table has in-commit timestamps, a commit states its own time, from the version that enabled them on.
+Otherwise its time is the modification time of its file, moved forward if needed so that times ascend with
+versions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from delvec.errors import FormatError, InvalidOperationError
 from delvec.storage import Storage, in_parallel
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_CLOCK_SKEW = dt.timedelta(minutes=1)  # by which the clock that gave the time may be ahead
+_CLOCK_SKEW = dt.timedelta(minutes=1)  # how far the clock that a timestamp was taken from may be ahead
 _MILLISECOND = dt.timedelta(milliseconds=1)
 
 HISTORY_SCHEMA = pa.schema(
@@ -43,7 +43,7 @@ HISTORY_SCHEMA = pa.schema(
 
 
 class CommitTimes:
-    """The times of the commits that a whole listing of the log shows."""
+    """The times of all commits in a whole listing of the log."""
 
     def __init__(self, storage: Storage, listing: Listing, properties: Mapping[str, str]) -> None:
         self._storage = storage
@@ -54,7 +54,7 @@ class CommitTimes:
         self._file_times = self._ascending_file_times()
 
     def info(self, version: int) -> dict[str, Any]:
-        """The commit's ``commitInfo``, empty where it has none."""
+        """The commit's ``commitInfo``; empty if it has none."""
         if version not in self._infos:
             path = self._listing.commits[version].path
             data = self._storage.read(path)
@@ -77,7 +77,7 @@ class CommitTimes:
         return stated
 
     def version_at(self, timestamp: dt.datetime) -> int:
-        """The version that was the newest one at ``timestamp``; refuses a time in the future."""
+        """The version that was the newest at ``timestamp``; refuses a time in the future."""
         wanted = (timestamp - _EPOCH) // _MILLISECOND
         position = bisect_right(self.versions, wanted, key=self.millis)
         if position == 0:
@@ -140,12 +140,12 @@ def _texts(found: Any) -> Sequence[tuple[str, str | None]] | None:
 
 
 def _text(value: Any) -> str | None:
-    """Texts as they are; what else an engine wrote there, as JSON."""
+    """A text as it is; any other value that an engine wrote, as JSON."""
     return value if isinstance(value, str | None) else orjson.dumps(value).decode()
 
 
 def _stated_since(properties: Mapping[str, str], where: str) -> int | None:
-    """From which version on commits state their time; None where they do not."""
+    """The first version whose commit states its time; None if commits do not."""
     if properties.get(ENABLE_TIMESTAMPS, "false").lower() != "true":
         return None
     since = properties.get(TIMESTAMPS_SINCE_VERSION, "0")

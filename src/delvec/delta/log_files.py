@@ -1,14 +1,14 @@
-"""The log directory: which files it has, and which of them make up a version.
+"""The log directory: its files, and which of them are needed to read a version.
 
     _delta_log/00000000000000000010.json                               commit 10
                00000000000000000010.checkpoint.parquet                 checkpoint, classic or V2
                00000000000000000010.checkpoint.0000000001.0000000003.parquet   part 1 of 3
                00000000000000000010.checkpoint.<uuid>.{json,parquet}   checkpoint, V2
                00000000000000000004.00000000000000000006.compacted.json        commits 4 to 6 in one
-               _last_checkpoint                                        a hint where to start
+               _last_checkpoint                                        the version of a recent checkpoint
                _sidecars/                                              file actions of V2 checkpoints
 
-Every other file is foreign and ignored.
+Other files are ignored.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What the log directory holds, by version. ``whole`` is false where it starts in the middle.
+    """The files of the log directory by version.
 
-    A version may have several checkpoints, of which any will do: the last is tried first. ``incomplete`` has
-    the first missing part of each multi-part checkpoint that lacks one.
+    ``whole`` is false if only files from some version on were listed.
+    A version may have several checkpoints with the same content; the last one is tried first.
+    ``incomplete`` has the first missing part of each multi-part checkpoint that is not complete.
     """
 
     location: str
@@ -66,12 +67,12 @@ class Listing:
 
     @property
     def latest(self) -> int:
-        """The newest version there is, -1 where there is none."""
+        """The newest version; -1 if the log is empty."""
         return max(max(self.commits, default=-1), max(self.checkpoints, default=-1))
 
     @property
     def earliest(self) -> int:
-        """The oldest version that can be read: its checkpoint is there, or all commits from 0."""
+        """The oldest readable version: 0, or the version of the first checkpoint."""
         if 0 in self.commits:
             return 0
         return min(self.checkpoints, default=-1)
@@ -85,7 +86,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The files that make up one version: a checkpoint, and what came after it, in order."""
+    """The files that one version is read from: a checkpoint, and the commits after it in order."""
 
     version: int
     checkpoint: Checkpoint | None
@@ -96,11 +97,11 @@ def list_log(storage: Storage, *, since: int | None = None) -> Listing:
     """The log's files; with ``since``, only those of that version and later."""
     start = None if since is None else f"{LOG}/{since:020d}"
     entries = storage.list(f"{LOG}/", start_after=start)
-    return _sort_out(storage.root, entries, whole=since is None)
+    return _listing(storage.root, entries, whole=since is None)
 
 
 def list_from_hint(storage: Storage) -> Listing:
-    """The log's files from the last checkpoint on, or all where the hint is missing or wrong."""
+    """The log's files from the last checkpoint on; all files if ``_last_checkpoint`` is missing or wrong."""
     version = _hinted_version(storage)
     if version is not None:
         listing = list_log(storage, since=version)
@@ -110,7 +111,7 @@ def list_from_hint(storage: Storage) -> Listing:
 
 
 def segment(listing: Listing, version: int | None = None) -> Segment:
-    """The files of ``version`` (the newest where not given); refuses a log that lacks one of them."""
+    """The files of ``version``, the newest by default. Refuses a log in which one of them is missing."""
     _verify_is_table(listing)
     version = listing.latest if version is None else version
     _verify_version_in_range(listing, version)
@@ -158,7 +159,7 @@ def _verify_version_in_range(listing: Listing, version: int) -> None:
         )
 
 
-def _sort_out(location: str, entries: Iterable[Entry], *, whole: bool) -> Listing:
+def _listing(location: str, entries: Iterable[Entry], *, whole: bool) -> Listing:
     commits: dict[int, Entry] = {}
     compactions: list[Compaction] = []
     classic: list[Checkpoint] = []
@@ -188,7 +189,7 @@ def _sort_out(location: str, entries: Iterable[Entry], *, whole: bool) -> Listin
 def _multi_part(
     parts: Mapping[tuple[int, int], Mapping[int, str]],
 ) -> tuple[list[Checkpoint], dict[int, str]]:
-    """The multi-part checkpoints that have all parts, and a missing part of each that has not."""
+    """The complete multi-part checkpoints, and one missing part of each incomplete one."""
     complete: list[Checkpoint] = []
     incomplete: dict[int, str] = {}
     for (version, count), found in parts.items():

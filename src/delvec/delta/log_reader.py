@@ -23,9 +23,10 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """One version of the log, reconciled. ``recent`` is what came after ``checkpoint``.
+    """The state of one version of the log.
 
-    ``passed_over`` are the damaged checkpoints that were to be read, and could be done without.
+    ``recent`` are the file actions after ``checkpoint``.
+    ``passed_over`` are the errors of damaged checkpoints that were skipped.
     """
 
     version: int
@@ -37,7 +38,7 @@ class LogState:
 
 
 def load(storage: Storage, segment: Segment) -> LogState:
-    """The state that the segment's files add up to."""
+    """The state after all files of the segment."""
     tail = _read_tail(storage, segment.tail)
     small, adds = NO_STATE, [tail.files.adds]
     if segment.checkpoint is not None:
@@ -54,7 +55,7 @@ def load(storage: Storage, segment: Segment) -> LogState:
 
 
 def extend(storage: Storage, state: LogState, version: int, tail: Sequence[Entry | Compaction]) -> LogState:
-    """``state`` brought to ``version`` by the files of ``tail``, which follow it."""
+    """The state at ``version``: ``state`` and the later commits of ``tail``."""
     later = _read_tail(storage, tail)
     adds = checkpoint_reader.concat([without(state.adds, later.files), later.files.adds])
     recent = newest([state.recent, later.files])
@@ -63,12 +64,12 @@ def extend(storage: Storage, state: LogState, version: int, tail: Sequence[Entry
 
 
 def tombstones(storage: Storage, state: LogState) -> pa.Table:
-    """The removed files that a checkpoint would still list: the checkpoint's, and the later ones."""
+    """The removed files of the checkpoint and of the commits after it."""
     if state.checkpoint is None:
         return state.recent.removes
     heads = in_parallel(lambda path: _head(storage, path), state.checkpoint.paths)
     paths = [*_parquet_paths(state.checkpoint), *(path for head in heads for path in head.sidecars)]
-    tables = in_parallel(lambda path: _named(storage, path, checkpoint_reader.read_removes), paths)
+    tables = in_parallel(lambda path: _read_file(storage, path, checkpoint_reader.read_removes), paths)
     old = checkpoint_reader.concat([*tables, *(head.removes for head in heads)])
     return checkpoint_reader.concat([without(old, state.recent), state.recent.removes])
 
@@ -107,16 +108,16 @@ def _read_tail_file(storage: Storage, file: Entry | Compaction) -> Actions:
     return actions
 
 
-def _read_checkpoint(storage: Storage, found: Checkpoint, keep: checkpoint_reader.Keep) -> Actions:
-    """All actions of a checkpoint but its tombstones, from whatever number of files."""
-    heads = in_parallel(lambda path: _head(storage, path), found.paths)
+def _read_checkpoint(storage: Storage, checkpoint: Checkpoint, keep: checkpoint_reader.Keep) -> Actions:
+    """All actions of a checkpoint except its tombstones, from all of its files."""
+    heads = in_parallel(lambda path: _head(storage, path), checkpoint.paths)
     small = NO_STATE
     for head in heads:
         small = advance(small, head)
-    paths = [*_parquet_paths(found), *(path for head in heads for path in head.sidecars)]
+    paths = [*_parquet_paths(checkpoint), *(path for head in heads for path in head.sidecars)]
 
     def read(path: str) -> pa.Table:
-        return _named(storage, path, lambda source: checkpoint_reader.read_adds(source, keep))
+        return _read_file(storage, path, lambda source: checkpoint_reader.read_adds(source, keep))
 
     tables = in_parallel(read, paths)
     return Actions(
@@ -129,16 +130,16 @@ def _read_checkpoint(storage: Storage, found: Checkpoint, keep: checkpoint_reade
     )
 
 
-def _parquet_paths(found: Checkpoint) -> list[str]:
-    return [path for path in found.paths if not path.endswith(".json")]
+def _parquet_paths(checkpoint: Checkpoint) -> list[str]:
+    return [path for path in checkpoint.paths if not path.endswith(".json")]
 
 
 def _head(storage: Storage, path: str) -> Actions:
-    """The small actions of a checkpoint file (all actions of a JSON one), sidecars as locations."""
+    """The small actions of a checkpoint file (all actions of a JSON one), with locations of its sidecars."""
     if path.endswith(".json"):
         actions = _json_head(storage, path)
     else:
-        actions = _named(storage, path, checkpoint_reader.read_small_actions)
+        actions = _read_file(storage, path, checkpoint_reader.read_small_actions)
     folder = location.join(storage.root, SIDECARS)
     return replace(actions, sidecars=tuple(location.resolve(folder, name) for name in actions.sidecars))
 
@@ -156,8 +157,8 @@ def _json_head(storage: Storage, path: str) -> Actions:
         raise error.at(where) from None
 
 
-def _named(storage: Storage, path: str, read: Callable[[pa.NativeFile], R]) -> R:
-    """``read`` of the file at ``path``; a file that is bad or missing is named."""
+def _read_file(storage: Storage, path: str, read: Callable[[pa.NativeFile], R]) -> R:
+    """The result of ``read`` for the file at ``path``. An error names the file."""
     where = path if location.is_absolute(path) else location.join(storage.root, path)
     try:
         with storage.open_input(path) as source:

@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 def plan(
     snapshot: Snapshot, condition: Condition | None, facts: SnapshotFacts, *, among: Rows | None = None
 ) -> ScanPlan:
-    """The files of ``snapshot``, or of those ``among`` them, that may hold a matching row."""
+    """The files of ``snapshot`` that may have a matching row; ``among``: only of these rows of ``adds``."""
     chosen: SelectableFacts = facts
     rows, adds = np.arange(facts.count), snapshot.adds
     if among is not None:
         rows, adds, chosen = among, rows_of(adds, among), facts.at(among)
-    looked_at = len(rows)
-    only = np.zeros(looked_at, dtype=bool)
+    candidates = len(rows)
+    only = np.zeros(candidates, dtype=bool)
     if condition is not None:
-        if among is None:  # what is parsed of all files is kept for the next plan
+        if among is None:  # parse these columns for all files, so that the next plan finds them parsed
             facts.prepare(condition.columns)
         matches = condition.match(chosen)
         may = np.flatnonzero(matches.may)
@@ -59,7 +59,7 @@ def plan(
         deletes=deletes,
         delete_groups=(),
         carry=adds,
-        skipped=looked_at - len(rows),
+        skipped=candidates - len(rows),
     )
 
 

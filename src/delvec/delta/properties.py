@@ -1,8 +1,8 @@
-"""Table properties: the names that start with ``delta.``, what they may be set to, and how they are read.
+"""Table properties: their names, their allowed values, and reading them.
 
-Names of users' own are anything else, but for ``delvec.rewriteDeletedShare`` and the isolation levels of
-verbs, which delvec alone heeds. A ``delta.`` name that is not listed here is refused: another engine may give
-it a meaning that delvec would not keep to.
+A name that starts with ``delta.`` must be listed here to be set: other engines may give an unlisted one a
+meaning that delvec does not follow. ``delvec.rewriteDeletedShare`` and the isolation levels of verbs are
+delvec's own. Users may set any other name.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RANDOM_PREFIX_LENGTH = "delta.randomPrefixLength"
 REWRITE_SHARE = "delvec.rewriteDeletedShare"
 ISOLATION_LEVEL = "delta.isolationLevel"
 VERB_ISOLATION = {verb: f"write.{verb}.isolation-level" for verb in (Verb.DELETE, Verb.UPDATE, Verb.MERGE)}
-"""Iceberg's names: Delta has one level for all verbs, and allows no other than Serializable."""
+"""Iceberg's names. Delta has one level for all verbs and allows only Serializable."""
 
 DEFAULT_CHECKPOINT_INTERVAL = 10
 
@@ -114,7 +114,7 @@ SETTABLE: Mapping[str, tuple[Check, str]] = MappingProxyType(
         ENABLE_MATERIALIZED_PARTITIONS: _FLAG,
         ENABLE_ROW_TRACKING: _FLAG,
         ENABLE_TYPE_WIDENING: _FLAG,
-        # Other engines refuse a table with another level; what they have set is heeded all the same.
+        # Other engines refuse a table with another level. If one has set another level, delvec follows it.
         ISOLATION_LEVEL: (_one_of("Serializable"), "Serializable"),
         **dict.fromkeys(VERB_ISOLATION.values(), (_one_of("serializable", "snapshot"), _LEVELS)),
         "delta.logRetentionDuration": _DURATION,
@@ -133,7 +133,7 @@ _BY_LOWER_CASE = {name.lower(): name for name in SETTABLE}
 
 
 COMMENT = "comment"
-"""Set like a property, as Spark does, and kept as the table's description."""
+"""Set like a property, as in Spark, but stored as the table's description."""
 
 
 def verify_texts(given: Mapping[str, object]) -> None:
@@ -143,7 +143,7 @@ def verify_texts(given: Mapping[str, object]) -> None:
 
 
 def verified(name: str, value: str | None) -> str:
-    """The property's name in its true spelling, where ``value`` may be set; None stands for unsetting it."""
+    """The property's name in its canonical spelling. Refuses a value that must not be set; None unsets."""
     if name.lower().startswith(CONSTRAINT_PREFIX):
         return CONSTRAINT_PREFIX + name[len(CONSTRAINT_PREFIX) :].lower()
     known = _BY_LOWER_CASE.get(name.lower())
@@ -166,7 +166,7 @@ def is_on(properties: Mapping[str, str], name: str) -> bool:
 
 
 def is_active(protocol: Protocol, properties: Mapping[str, str], feature: str, name: str) -> bool:
-    """Whether the property is on, and counts: the protocol makes every writer know of the feature."""
+    """Whether the property is on and the protocol has the feature, without which it has no effect."""
     return feature in protocol.features_to_write and is_on(properties, name)
 
 
@@ -192,7 +192,7 @@ def size(properties: Mapping[str, str], name: str, default: int) -> int:
 
 
 def isolation(properties: Mapping[str, str], verb: Verb) -> Isolation:
-    """What a verb of this table may miss of other writers."""
+    """The isolation level of a verb on this table."""
     name = VERB_ISOLATION.get(verb)
     level = properties.get(name) if name is not None else None
     if level is not None:

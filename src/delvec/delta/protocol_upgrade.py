@@ -44,7 +44,7 @@ _SWITCHED_ON_BY = {
 }
 _NEEDED_BY_TYPE = {"timestamp_ntz": TIMESTAMP_NTZ, "variant": VARIANT_TYPE}
 _REQUIRES = {ROW_TRACKING: {DOMAIN_METADATA}, "clustering": {DOMAIN_METADATA}}
-# A feature that is listed under its preview name is there already.
+# A protocol that lists the preview name has the feature already.
 _PREVIEWS = {TYPE_WIDENING: "typeWidening-preview", VARIANT_TYPE: "variantType-preview"}
 
 
@@ -82,9 +82,9 @@ def _asked(name: str, value: str | None) -> str:
 
 
 def upgraded(protocol: Protocol, needed: Iterable[str]) -> Protocol:
-    """The protocol with the features that are needed; the same one where it has them all.
+    """The protocol with the features that are needed; the same protocol if it has them all.
 
-    From a protocol without lists all that its versions imply is listed.
+    A protocol that did not list its features then lists those that its versions imply.
     """
     wanted = set(needed)
     for feature in tuple(wanted):
@@ -106,7 +106,7 @@ def _preview(feature: str) -> str | None:
 
 
 def _names(data_type: DataType) -> set[str]:
-    """Names of the primitive types in a column, those of struct fields left out."""
+    """The names of the primitive types in a column, except in fields of structs."""
     match data_type:
         case Primitive(name):
             return {name}

@@ -1,8 +1,8 @@
-"""A version of the log, read also where a checkpoint is damaged.
+"""Reads a version of the log, even if a checkpoint is damaged.
 
-A checkpoint only saves time: an older one and the commits after it, or all commits, add up to the same
-version. So a checkpoint that cannot be read is skipped with a warning, as Delta-Spark does. Where the commits
-are not there, its damage is the error.
+A checkpoint only saves time: an older checkpoint and the commits after it, or all commits, have the same
+content. So a checkpoint that cannot be read is skipped with a warning, as Delta-Spark does. If the commits do
+not exist any more, the error names the damaged checkpoint.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Damage = tuple[Checkpoint, DamagedCheckpointError]
 
 
 def load_version(storage: Storage, version: int | None = None) -> tuple[LogState, Listing]:
-    """The state of the version, the newest where none is given, and what the log was seen to hold."""
+    """The state of the version, the newest by default, and the listing of the log that it was read from."""
     listing, found = _files_of(storage, version)
     damage: list[Damage] = []
     while True:
@@ -33,7 +33,7 @@ def load_version(storage: Storage, version: int | None = None) -> tuple[LogState
             assert found.checkpoint is not None
             damage.append((found.checkpoint, error))
             listing = _without(list_log(storage), damage)
-            try:  # the same version: without its checkpoint the log may seem to end earlier
+            try:  # name the version: without its checkpoint the log may seem to end earlier
                 found = segment(listing, found.version)
             except DelvecError:
                 raise damage[0][1] from None
@@ -47,7 +47,7 @@ def _files_of(storage: Storage, version: int | None) -> tuple[Listing, Segment]:
     if not listing.whole and (version is None or version >= min(listing.checkpoints)):
         with suppress(DelvecError):
             return listing, segment(listing, version)
-        # The hint led to a broken place: a checkpoint before it may still have all that follows.
+        # Files after the hinted checkpoint are missing. An older checkpoint may be usable.
     if not listing.whole:
         listing = list_log(storage)
     try:
@@ -64,7 +64,7 @@ def _without(listing: Listing, damage: Sequence[Damage]) -> Listing:
 
 
 def _incomplete(listing: Listing, error: FormatError) -> FormatError | None:
-    """The error that names a missing part of a checkpoint, where that would have made up for lost commits."""
+    """The error that names a missing part of a checkpoint, if the version cannot be read without it."""
     if 0 in listing.commits or not listing.incomplete:
         return None
     missing = listing.incomplete[max(listing.incomplete)]

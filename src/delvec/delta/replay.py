@@ -1,8 +1,8 @@
 """Log replay: from the actions of many files to the state of one version.
 
-File actions are reconciled by (path, vector id): the newest action on a key decides whether the
-file is live or a tombstone. A checkpoint is already reconciled, so it is only overlaid with what
-came after it, and only the rows whose path is named there are looked at twice.
+File actions are reconciled by (path, vector id): the newest action for a key decides whether the file is live
+or a tombstone. A checkpoint is reconciled already, so only the commits after it are applied to it. Keys are
+computed only for those of its rows whose path the commits name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from delvec.delta.file_keys import file_keys
 
 @dataclass(frozen=True, slots=True)
 class FileActions:
-    """Adds and removes in which every (path, vector id) stands at most once."""
+    """Adds and removes in which each (path, vector id) occurs at most once."""
 
     adds: pa.Table
     removes: pa.Table
@@ -38,7 +38,7 @@ class FileActions:
 
 @dataclass(frozen=True, slots=True)
 class SmallState:
-    """Everything but the files: the latest of each wins. A removed domain stays, marked removed."""
+    """All state except files. The newest action of each kind counts. Removed domains stay, marked removed."""
 
     protocol: Protocol | None
     metadata: Metadata | None
@@ -51,7 +51,7 @@ NO_STATE = SmallState(None, None, {}, {})
 
 
 def newest(actions: Sequence[FileActions | Actions]) -> FileActions:
-    """The last action on each key, where ``actions`` are in the order of their commits."""
+    """The newest action for each key. ``actions`` are in the order of their commits."""
     if len(actions) == 1 and isinstance(actions[0], FileActions):
         return actions[0]
     adds = concat([a.adds for a in actions] or [NO_FILES.adds])
@@ -69,14 +69,14 @@ def newest(actions: Sequence[FileActions | Actions]) -> FileActions:
     codes = keys.combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
     oldest_first = np.argsort(order, kind="stable")
     last = np.empty(codes.max() + 1, dtype=np.int64)
-    last[codes[oldest_first]] = oldest_first  # of repeated codes the last assignment stays
+    last[codes[oldest_first]] = oldest_first  # numpy keeps the last assignment to a repeated index
     wins = np.zeros(len(codes), dtype=bool)
     wins[last] = True
     return FileActions(adds.filter(pa.array(wins[: len(adds)])), removes.filter(pa.array(wins[len(adds) :])))
 
 
 def without(table: pa.Table, newer: FileActions) -> pa.Table:
-    """The rows of ``table`` on which ``newer`` has no action."""
+    """The rows of ``table`` for whose keys ``newer`` has no action."""
     paths = pa.chunked_array(
         newer.adds.column("path").chunks + newer.removes.column("path").chunks, pa.string()
     )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
-import pyarrow as pa
 
 from delvec.declared_types import CHAR_OR_VARCHAR
 from delvec.delta import properties
@@ -27,14 +26,13 @@ from delvec.delta.partition_values import partition_folders
 from delvec.delta.properties import is_active
 from delvec.delta.schema import CURRENT_DEFAULT, GENERATION, MAPPING_NONE
 from delvec.delta.stats.columns import table_stats_rules
-from delvec.delta.stats.writer import written_stats
 from delvec.delta.vector_writer import store_at
 from delvec.delta.writer_features import fields_of, verify_writable
 from delvec.errors import FormatError, UnsupportedFeatureError
+from delvec.footers.statistics import MeasuredColumn
 from delvec.hive_folders import NULL_FOLDER
 from delvec.row_delta import Constraint, WriteRules
 from delvec.schema import Field, Primitive, has_length
-from delvec.storage import Storage
 
 if TYPE_CHECKING:
     from delvec.delta.snapshot import Snapshot
@@ -57,7 +55,7 @@ def write_rules(snapshot: Snapshot) -> WriteRules:
         refused_partition_text=NULL_FOLDER,
         vectors=DELETION_VECTORS in protocol.features_to_read
         and is_active(protocol, found, DELETION_VECTORS, properties.ENABLE_VECTORS),
-        measure=partial(_measured, snapshot),
+        measured=_measured_columns(snapshot),
         with_ids=snapshot.mapping != MAPPING_NONE,
         store_partitions=MATERIALIZED_PARTITIONS in protocol.features_to_write,
         append_only=is_active(protocol, found, APPEND_ONLY, properties.APPEND_ONLY_PROPERTY),
@@ -77,14 +75,22 @@ def _lineage_field(name: str | None) -> Field | None:
     return None if name is None else Field(name, Primitive("long"))
 
 
-def _measured(snapshot: Snapshot, storage: Storage, places: Sequence[str]) -> pa.Table:
-    rules = table_stats_rules(
-        snapshot.schema,
-        snapshot.partition_columns,
-        snapshot.properties,
-        clustering_columns(snapshot.domains),
-    )
-    return written_stats(storage, places, rules)
+def _measured_columns(snapshot: Snapshot) -> tuple[MeasuredColumn, ...]:
+    """The columns that the log has statistics of.
+
+    Empty if a property that names them is invalid. A commit with new files then raises the error. Deleting
+    rows by vectors, and correcting the property, must still work.
+    """
+    try:
+        rules = table_stats_rules(
+            snapshot.schema,
+            snapshot.partition_columns,
+            snapshot.properties,
+            clustering_columns(snapshot.domains),
+        )
+    except FormatError:
+        return ()
+    return rules.columns
 
 
 def row_tracking_enabled(snapshot: Snapshot) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from delvec.declared_types import CHAR_OR_VARCHAR, declared, with_lengths
+from delvec.declared_types import CHAR_OR_VARCHAR, declared, is_collated, with_lengths
 from delvec.errors import FormatError, UnsupportedFeatureError
 from delvec.schema import (
     Array,
@@ -163,11 +163,15 @@ def _parse_primitive(name: str, where: str) -> DataType:
         if not (1 <= precision <= 38 and 0 <= scale <= precision):
             raise FormatError(f"type of {where} is {name}, expected 1 to 38 digits and a scale within them")
         return Decimal(precision, scale)
-    if _COLLATED_STRING.fullmatch(name):
+    if _is_collated_string(name):
         return Primitive("string")
     raise UnsupportedFeatureError(
         f"type of {where} is {name}, expected {', '.join(PRIMITIVES)} or decimal", feature=f"type {name}"
     )
+
+
+def _is_collated_string(tree: Any) -> bool:
+    return isinstance(tree, str) and _COLLATED_STRING.fullmatch(tree) is not None
 
 
 def _parse_struct(tree: Mapping[str, Any], where: str, mapping: str) -> Struct:
@@ -193,6 +197,7 @@ def _parse_field(tree: Any, parent: str, mapping: str) -> Field:
         field_id=_field_id(metadata, where, mapping),
         physical_name=_physical_name(metadata, name, where, mapping),
         widened_from=_widened_from(metadata, where),
+        collated=is_collated(metadata) or _is_collated_string(tree.get("type")),
         metadata=metadata,
     )
 

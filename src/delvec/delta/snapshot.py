@@ -1,4 +1,4 @@
-"""One version of a Delta table, unchangeable: what it is, and the plans made from it."""
+"""One version of a Delta table. It is immutable; plans and write rules come from it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delvec import predicate
 from delvec.chunked import Rows
 from delvec.delta import planning
 from delvec.delta.actions import DomainMetadata, Metadata
@@ -27,7 +26,7 @@ from delvec.delta.writer_features import verify_writable
 from delvec.errors import CorruptVectorError, FormatError, UnsupportedFeatureError
 from delvec.partition_spec import PartitionField, PartitionSpec
 from delvec.plan import ScanPlan
-from delvec.predicate import SPARK_DEFAULTS, SqlSettings
+from delvec.predicate import Condition
 from delvec.row_delta import Isolation, MetadataChange, Verb, WriteRules
 from delvec.schema import Schema
 from delvec.storage import Storage
@@ -35,7 +34,7 @@ from delvec.transforms import IDENTITY
 
 
 class Snapshot:
-    """A version of the table. Made by ``DeltaTable.snapshot``; refuses what cannot be read right."""
+    """A version of the table, made by ``DeltaTable.snapshot``. Refuses a table that delvec cannot read."""
 
     format = "delta"
 
@@ -74,7 +73,7 @@ class Snapshot:
 
     @property
     def domains(self) -> Mapping[str, DomainMetadata]:
-        """The domain metadata in force, removed ones left out."""
+        """The domain metadata by domain, without removed ones."""
         return {name: domain for name, domain in self.state.small.domains.items() if not domain.removed}
 
     @property
@@ -93,7 +92,7 @@ class Snapshot:
         mode = self.properties.get(MAPPING_MODE, MAPPING_NONE)
         if mode not in (MAPPING_NONE, MAPPING_NAME, MAPPING_ID):
             raise FormatError(f"{MAPPING_MODE} is {mode!r}, expected none, name or id: {self.location}")
-        # The mode counts only where the protocol makes every reader know of it.
+        # Without the feature in the protocol, the mode has no effect.
         return mode if COLUMN_MAPPING in self.protocol.features_to_read else MAPPING_NONE
 
     @property
@@ -143,7 +142,7 @@ class Snapshot:
         return Snapshot(self.storage, replace(self.state, small=small))
 
     def details(self) -> Mapping[str, Any]:
-        """Protocol and identity, for people: only what the log states."""
+        """Protocol and identity, for display: only values that the log states."""
         stated = {
             "reader version": self.protocol.min_reader_version,
             "writer version": self.protocol.min_writer_version,
@@ -158,11 +157,11 @@ class Snapshot:
         return {name: value for name, value in stated.items() if value not in (None, [])}
 
     def tombstones(self) -> pa.Table:
-        """The removed files, as ``actions.REMOVES_SCHEMA``; read from the checkpoint when asked for."""
+        """The removed files, as ``actions.REMOVES_SCHEMA``. Reads the checkpoint again."""
         return tombstones(self.storage, self.state)
 
     def facts(self, *, time_zone: str = "UTC") -> SnapshotFacts:
-        """Statistics and partition values of all live files, kept once parsed."""
+        """Statistics and partition values of all live files. Parsed columns are kept."""
         if time_zone not in self._facts:
             self._facts[time_zone] = SnapshotFacts(
                 self.adds, self.schema, self.partition_columns, time_zone=time_zone
@@ -171,19 +170,18 @@ class Snapshot:
 
     def plan(
         self,
-        where: str | None = None,
+        where: Condition | None = None,
         *,
-        settings: SqlSettings = SPARK_DEFAULTS,
+        time_zone: str = "UTC",
         among: pa.Array | None = None,
     ) -> ScanPlan:
-        """The files that may hold a row for which ``where`` is true; all of them without it.
+        """The files that may have a row for which ``where`` is true; all files without it.
 
-        ``among``: only of these, by their recorded paths. Those that are not live are left out.
+        ``time_zone``: the zone of timestamps in partition values that name none.
+        ``among``: only files of these recorded paths. Paths of files that are not live are ignored.
         """
-        condition = None if where is None else predicate.parse(where, self.schema, settings)
         rows = None if among is None else self._rows_of(among)
-        facts = self.facts(time_zone=settings.time_zone)
-        return planning.plan(self, condition, facts, among=rows)
+        return planning.plan(self, where, self.facts(time_zone=time_zone), among=rows)
 
     def names(self, file_ids: pa.Array) -> pa.Array:
         """The recorded paths of files by their ids."""
@@ -191,7 +189,7 @@ class Snapshot:
         return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
     def isolation(self, verb: Verb) -> Isolation:
-        """What the table's properties ask of writers."""
+        """The isolation level that the table's properties ask for."""
         return isolation(self.properties, verb)
 
     def _rows_of(self, paths: pa.Array) -> Rows:
@@ -199,7 +197,7 @@ class Snapshot:
         return np.flatnonzero(live.to_numpy())
 
     def _verify_vectors_allowed(self) -> None:
-        # Without the feature other readers ignore the vector, and which rows are live is undecided.
+        # Readers without the feature ignore vectors, so it is not certain which rows are live.
         vectors = self.adds.column("dv_storage")
         if DELETION_VECTORS not in self.protocol.features_to_read and vectors.null_count != len(vectors):
             path = self.adds.filter(vectors.is_valid()).column("path")[0].as_py()

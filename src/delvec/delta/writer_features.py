@@ -1,4 +1,4 @@
-"""Which tables may be written: every writer feature is either kept to or refused by its name."""
+"""Which tables delvec can write: each writer feature is implemented here or refused by name."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ WRITABLE = frozenset(
         V2_CHECKPOINT,
         VARIANT_TYPE,
         "variantType-preview",
-        "variantShredding",  # allows shredding, does not ask for it
+        "variantShredding",  # allows shredding, does not require it
         "variantShredding-preview",
-        "checkpointProtection",  # binds who cleans the log up
+        "checkpointProtection",  # concerns only cleaning up the log
         "clustering",  # needs statistics of new files
-        "vacuumProtocolCheck",  # binds who vacuums
+        "vacuumProtocolCheck",  # concerns only vacuum
     }
 )
 

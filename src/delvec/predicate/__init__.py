@@ -1,4 +1,16 @@
-"""Conditions for pruning: which files may hold a matching row, and which hold only such rows."""
+"""Conditions for pruning: which files may have a matching row, and which have only matching rows.
+
+condition      the value `Condition`, and `parse`, which makes it from Spark SQL text
+settings       the session settings that change how Spark reads a condition
+parser         Spark SQL text to a tree of conditions that can be judged
+binding        names in a condition, resolved to columns
+tree           the tree
+literals       values of literals
+date_times     dates and times in literals
+comparison     a literal, converted to the type of the column that it is compared with
+value_ranges   facts about a column as ranges of its values
+evaluation     the tree, judged over the facts
+"""
 
 from delvec.predicate.condition import Condition, Matches, parse
 from delvec.predicate.settings import SPARK_DEFAULTS, SqlSettings

@@ -1,7 +1,7 @@
-"""Names in a condition, bound to the columns of a schema as Spark binds them.
+"""Resolves names in a condition to columns of a schema, as Spark does.
 
-``a.b`` is the field ``b`` of the column ``a``; a column whose own name holds a dot needs backquotes.
-Names qualified by a table are not known here: the conditions of one table have no need of them.
+``a.b`` is the field ``b`` of the column ``a``. A column whose name contains a dot needs backquotes. A
+condition is about one table, so names qualified by a table are not supported here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from difflib import SequenceMatcher
 
 from sqlglot import exp
 
-from delvec.declared_types import CHAR_OR_VARCHAR
 from delvec.errors import InvalidOperationError
 from delvec.file_facts import ColumnPath
 from delvec.schema import (
@@ -30,18 +29,15 @@ from delvec.schema import (
     is_string,
 )
 
-_COLLATIONS = "__COLLATIONS"
-_CHAR = re.compile(r"(?<!var)char\(")
-
 _COMPARABLE = PRIMITIVES.keys() - {"void", "variant", "time", "uuid", "timestamp_ns", "timestamp_ntz_ns"}
 _NAMES_SHOWN = 20
 
-# Spark reads these names as functions where no column has them.
+# Spark reads these names as functions if no column has the name.
 _NAMED_FUNCTION = re.compile(
     "current_(date|timestamp|time|user|catalog|database|schema|timezone)|session_user|user|"
     "localtimestamp|grouping__id"
 )
-# Words that functions of dates take in the place of an argument: timestampadd(HOUR, 1, t).
+# Keywords that date functions take as an argument: timestampadd(HOUR, 1, t).
 _UNIT = re.compile("(year|quarter|month|week|day|dayofyear|hour|minute|second|millisecond|microsecond)s?")
 
 
@@ -49,9 +45,8 @@ _UNIT = re.compile("(year|quarter|month|week|day|dayofyear|hour|minute|second|mi
 class Column:
     """A column or a field of one.
 
-    ``path`` is in the schema's spelling and ends where an array or a map begins. ``type`` is None
-    for what lies inside one of these. ``comparable`` says that values compare by their type alone:
-    no collation, no padding.
+    ``path`` is in the schema's spelling and ends at an array or a map. ``type`` is None for a value inside of
+    one. ``comparable``: values compare by their type alone, without collation or padding.
     """
 
     path: ColumnPath
@@ -61,14 +56,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How names are looked up: the schema, case sensitivity, and the text to show in errors."""
+    """Looks up names in ``schema``. ``text`` is the condition, for errors."""
 
     schema: Schema
     case_sensitive: bool
     text: str
 
     def resolve(self, parts: Sequence[str]) -> Column:
-        """The column that ``parts`` name, outermost first; refuses unknown and ambiguous names."""
+        """The column with the name ``parts``, outermost first. Refuses unknown and ambiguous names."""
         fields: list[Field] = []
         inside: Struct = self.schema
         for depth, name in enumerate(parts):
@@ -84,7 +79,7 @@ class Names:
             if isinstance(kind, Array | Map) or kind == Primitive("variant"):
                 return Column(tuple(f.name for f in fields), None, comparable=False)
             if not isinstance(kind, Struct):
-                raise self._no_struct(parts, depth, kind)
+                raise self._not_a_struct(parts, depth, kind)
             inside = kind
         raise InvalidOperationError(f"a column without a name in the condition {self.text!r}")
 
@@ -104,7 +99,7 @@ class Names:
             f"{quoted([parts[depth]])} may be {candidates}; names are compared ignoring case"
         )
 
-    def _no_struct(self, parts: Sequence[str], depth: int, kind: DataType) -> InvalidOperationError:
+    def _not_a_struct(self, parts: Sequence[str], depth: int, kind: DataType) -> InvalidOperationError:
         return InvalidOperationError(
             f"unknown column {quoted(parts)} in the condition {self.text!r}: "
             f"{quoted(parts[: depth + 1])} is of type {kind}, expected a struct with a field "
@@ -113,9 +108,9 @@ class Names:
 
 
 def referenced(tree: exp.Expr, names: Names) -> frozenset[ColumnPath]:
-    """Every column that ``tree`` names, in parts that are understood and in others.
+    """All columns that ``tree`` names, also in parts that decide nothing.
 
-    Inside a subquery a name may be another table's: there, what cannot be bound is left out.
+    In a subquery, a name may belong to another table: names that cannot be resolved are left out there.
     """
     found: set[ColumnPath] = set()
     pending: list[tuple[exp.Expr, frozenset[str], bool]] = [(tree, frozenset(), True)]
@@ -129,7 +124,7 @@ def referenced(tree: exp.Expr, names: Names) -> frozenset[ColumnPath]:
         if parts is None:
             inner = strict and not isinstance(node, exp.Query)
             pending.extend((child, variables, inner) for child in _children(node))
-        elif not (parts[0].lower() in variables or _is_word(node, parts, names)):
+        elif not (parts[0].lower() in variables or _is_keyword(node, parts, names)):
             try:
                 found.add(names.resolve(parts).path)
             except InvalidOperationError:
@@ -139,7 +134,7 @@ def referenced(tree: exp.Expr, names: Names) -> frozenset[ColumnPath]:
 
 
 def name_parts(node: exp.Expr) -> list[str] | None:
-    """The parts of the name that ``node`` is, or None where it is something else."""
+    """The parts of the column name ``node``; None if the node is not a column name."""
     outer: list[str] = []
     while isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
         outer.append(node.expression.name)
@@ -150,21 +145,21 @@ def name_parts(node: exp.Expr) -> list[str] | None:
 
 
 def quoted(parts: Iterable[str]) -> str:
-    """A name as one writes it in SQL: ```a`.`b```."""
+    """A name in SQL: ```a`.`b```."""
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
 def _children(node: exp.Expr) -> Iterator[exp.Expr]:
     if isinstance(node, exp.Dot) and not isinstance(node.expression, exp.Identifier):
-        yield node.expression  # schema.function(…): what is before the dot is no column
+        yield node.expression  # schema.function(…): the schema before the dot is not a column
     elif isinstance(node, exp.Column):
         return  # a star: t.*
     else:
         yield from node.iter_expressions()
 
 
-def _is_word(node: exp.Expr, parts: Sequence[str], names: Names) -> bool:
-    """Whether an unquoted single name that no column has is a word of Spark's own."""
+def _is_keyword(node: exp.Expr, parts: Sequence[str], names: Names) -> bool:
+    """Whether the name is a keyword or function of Spark: one unquoted part that no column is named."""
     if len(parts) > 1 or node.this.args.get("quoted"):
         return False
     if names.schema.find(parts[0], case_sensitive=names.case_sensitive):
@@ -183,15 +178,11 @@ def _is_comparable(fields: Sequence[Field]) -> bool:
         return True
     if isinstance(kind, Text) and kind.padded:
         return False
-    # Both notes may stand on an enclosing field, about the ones inside.
-    return not any(
-        _COLLATIONS in f.metadata or _CHAR.search(str(f.metadata.get(CHAR_OR_VARCHAR, "")).lower())
-        for f in fields
-    )
+    return not any(field.collated for field in fields)  # a struct may be marked for its fields
 
 
 def nearest(name: str, candidates: Sequence[str]) -> str:
-    """The candidates, those most like ``name`` first, as far as an error shows them."""
+    """The candidates as an error shows them: the most similar ones first, and not too many."""
 
     def distance(candidate: str) -> float:
         return -SequenceMatcher(None, name.lower(), candidate.lower()).ratio()

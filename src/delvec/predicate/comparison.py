@@ -1,9 +1,9 @@
-"""Where a literal stands among the values of a column's type.
+"""Converts a literal to the type of the column that it is compared with.
 
-A literal counts only where Spark's comparison, after its type coercion, is the same as comparing in
-the column's own type. Where it is not, or where it might raise, there is no answer (None):
+That is possible only if Spark's comparison, after its type coercion, has the same result as a comparison in
+the column's type, and cannot raise an error. Otherwise there is no answer (None):
 
-    column          literals that count
+    column          literals
     byte … long     integers; decimals, where the common decimal type loses nothing; doubles below 2^53
     decimal         integers and decimals, where the common decimal type loses nothing
     double          any number
@@ -46,10 +46,10 @@ _EXACT_IN_FLOAT = 2**24
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where a literal stands among the values of a type.
+    """The position of a literal among the values of a type.
 
-    ``value`` is the greatest value of the type that is not above the literal, as Arrow takes it;
-    None where the literal is below all of them. ``exact``: it is the literal itself.
+    ``value`` is the greatest value of the type that is not above the literal, for Arrow; None if the literal
+    is below all values. ``exact``: the value equals the literal.
     """
 
     value: Any
@@ -61,7 +61,7 @@ class Point:
 
 
 def place(literal: Literal, data_type: DataType, reading: Reading) -> Point | None:
-    """Where ``literal`` stands among the values of ``data_type``, if it counts there."""
+    """The position of ``literal`` among the values of ``data_type``; None if it cannot be compared."""
     if isinstance(data_type, Decimal):
         return _place_decimal(literal, data_type)
     if not isinstance(data_type, Primitive):
@@ -76,7 +76,7 @@ def place(literal: Literal, data_type: DataType, reading: Reading) -> Point | No
 
 
 def place_all(literals: Sequence[Literal], data_type: DataType, reading: Reading) -> list[Point] | None:
-    """The places of a list's literals, which Spark first brings to one type together with the column."""
+    """The positions of the literals of an IN list. Spark first converts them and the column to one type."""
     kinds = {literal.kind for literal in literals}
     numbers = kinds <= {"integer", "decimal", "double", "float"}
     if not (numbers or len(kinds) == 1):
@@ -101,7 +101,7 @@ def _each(literals: Sequence[Literal], data_type: DataType, reading: Reading) ->
 
 def _place_integer(literal: Literal, bits: int) -> Point | None:
     if literal.kind == "decimal":
-        # Beyond every long, Spark answers TRUE or FALSE for all rows, NULL or not.
+        # For a literal beyond all longs, Spark's answer is TRUE or FALSE for all rows, even for NULL.
         if (
             not fits(math.floor(literal.value), 64)
             or _LONG_DIGITS + digits(literal.value)[1] > DECIMAL_DIGITS
@@ -139,7 +139,7 @@ def _place_float(literal: Literal, name: str) -> Point | None:
         return None
     if name == "double" or is_nan(literal.value):
         return Point(float(literal.value))
-    # With an integer Spark compares as floats or as doubles, by its mode.
+    # Spark compares a float with an integer as floats or as doubles, depending on ANSI mode.
     if literal.kind == "integer" and abs(literal.value) > _EXACT_IN_FLOAT:
         return None
     value = float(literal.value)

@@ -1,16 +1,16 @@
-"""Conditions for pruning: which files may hold a matching row, and which hold only such rows.
+"""Conditions for pruning: which files may have a matching row, and which have only matching rows.
 
-A condition is Spark SQL text. It is judged from facts about files (bounds, counts, partition values)
-and never from rows, three-valued as in SQL: a row matches where the condition is TRUE; NULL is no match.
+A condition is parsed from Spark SQL text and bound to the columns of a table. It is judged by facts about
+files (bounds, counts, partition values), never by rows. It is three-valued as in SQL: a row matches if the
+condition is TRUE; NULL is no match.
 
-What cannot be understood decides nothing: functions, arithmetic, subqueries, comparisons of two
-columns, and comparisons in which Spark would convert the column rather than the literal. Such a part
-could also raise an error when it runs, and a delete from metadata alone would hide that error; so a
-condition with such a part never says of a file that it holds *only* matching rows.
+Some parts decide nothing: functions, arithmetic, subqueries, comparisons of two columns, and comparisons in
+which Spark converts the column instead of the literal. Such a part could also raise an error when it runs,
+and a delete from metadata alone would hide that error. So a condition with such a part never says that a file
+has *only* matching rows.
 
-The text is read under the session's settings (``delvec.predicate.settings``). Where it holds what settings
-that are not looked at read in another way (escapes in strings, ``${…}``), the parts that depend on it decide
-nothing.
+The text is read under the session's settings (``delvec.predicate.settings``). Settings that delvec does not
+follow can change the meaning of escapes in strings and of ``${…}``; parts that contain these decide nothing.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from delvec.schema import Schema
 class Matches:
     """Two answers per file, as numpy boolean arrays.
 
-    ``may``: the file may hold a row for which the condition is TRUE. ``only``: the condition is TRUE
-    for every live row of the file.
+    may    the file may have a row for which the condition is TRUE
+    only   the condition is TRUE for every live row of the file
     """
 
     may: npt.NDArray[np.bool_]
@@ -48,8 +48,8 @@ class Matches:
 class Condition:
     """A condition bound to a schema, with the settings under which it was read.
 
-    ``columns`` are the columns it names, in the schema's spelling, those in parts that decide nothing
-    as well.
+    ``columns`` are all columns that it names, in the schema's spelling, also those in parts that decide
+    nothing.
     """
 
     text: str
@@ -58,22 +58,21 @@ class Condition:
     tree: Node = field(repr=False)
 
     def match(self, facts: FileFacts) -> Matches:
-        """What the condition makes of each file. A file recorded as empty is not decided upon."""
+        """Judges each file. Nothing is concluded about a file that is recorded as empty."""
         found = Judgement(facts).outcomes(self.tree)
         empty = surely(pc.equal(facts.record_count, 0))
         may = pc.or_(found.true, empty)
         only = np.zeros(facts.count, dtype=np.bool_)
         if is_decided(self.tree):
             other = pc.or_(pc.or_(found.false, found.null), empty)
-            only = unpacked(pc.and_not(found.true, other))  # nothing possible: facts that contradict
+            only = unpacked(pc.and_not(found.true, other))  # no outcome is possible if facts contradict
         return Matches(unpacked(may), only)
 
 
 def parse(text: str, schema: Schema, settings: SqlSettings = SPARK_DEFAULTS) -> Condition:
-    """The condition that ``text`` is, over the columns of ``schema``.
+    """The condition in ``text`` over the columns of ``schema``.
 
-    Refuses what is no expression, more than one, or names a column that the schema does not have or
-    has twice.
+    Refuses text that is not one expression, and names that no column has or several columns have.
     """
     tree = parse_expression(text, settings)
     names = Names(schema, settings.case_sensitive, text)
@@ -85,9 +84,9 @@ def parse(text: str, schema: Schema, settings: SqlSettings = SPARK_DEFAULTS) -> 
 
 
 def is_readable(text: str, settings: SqlSettings) -> bool:
-    """Whether delvec is sure to see the expression that Spark sees.
+    """Whether delvec is certain to parse the expression as Spark does.
 
-    Spark may fill in variables, end comments elsewhere, and keep escapes in names.
+    Spark may substitute variables, end comments at another place, and keep escapes in names.
     """
     if "\\" in text and ("--" in text or (settings.double_quoted_names and '"' in text)):
         return False

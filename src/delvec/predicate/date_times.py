@@ -1,7 +1,7 @@
-"""Dates and times as Spark reads them from text, where there is no doubt about the reading.
+"""Parses dates and times as Spark does.
 
-Only ISO forms are read: ``yyyy-MM-dd``, and that with ``HH:mm:ss`` after a space or a ``T``, up to six
-digits of a fraction, and ``Z`` or an offset. Spark takes more; what is not read here decides nothing.
+Only ISO forms are parsed: ``yyyy-MM-dd``, and that with ``HH:mm:ss`` after a space or a ``T``, up to six
+digits of a fraction, and ``Z`` or an offset. Spark accepts more forms; those decide nothing in a condition.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LARGEST_OFFSET = timedelta(hours=18)
 
 
 def session_zone(name: str) -> tzinfo | None:
-    """The zone of that name; None where Java may mean something else by it."""
+    """The time zone with this name; None if Java may understand the name differently."""
     if name in ("UTC", "Z", "GMT", "Etc/UTC"):
         return UTC
     if name[:1] in ("+", "-"):
@@ -47,7 +47,7 @@ def iso_day(number: int) -> str:
 
 
 def instant(text: str, zone: tzinfo | None) -> int | None:
-    """Microseconds since 1970 UTC of an ISO time; None if it is none, or not one instant in ``zone``."""
+    """Microseconds since 1970 UTC of an ISO time; None if the text is not one, or ambiguous in ``zone``."""
     parsed = _parsed(text)
     if parsed is None:
         return None
@@ -57,7 +57,7 @@ def instant(text: str, zone: tzinfo | None) -> int | None:
     if zone is None:
         return None
     if isinstance(zone, ZoneInfo) and local.year < 1970:
-        return None  # the copies of the zone rules in Java and Python differ there
+        return None  # Java and Python have different zone rules for these years
     first, second = local.replace(tzinfo=zone, fold=0), local.replace(tzinfo=zone, fold=1)
     return _micros(first) if first.utcoffset() == second.utcoffset() else None
 

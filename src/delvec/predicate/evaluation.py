@@ -1,8 +1,8 @@
-"""What can come of a condition over the rows of each file, judged from facts about its columns.
+"""Judges a condition for each file by facts about the file's columns.
 
-For every file three questions are answered: can the condition be TRUE for a row, can it be FALSE, can
-it be NULL? A "yes" may be wrong, a "no" never is. The answers are bit-packed Arrow arrays without
-nulls, one row per file; there is no loop over files.
+Three questions are answered per file: can the condition be TRUE for a row, can it be FALSE, can it be NULL? A
+"yes" may be wrong, a "no" never is. The answers are Arrow arrays of booleans without nulls, one value per
+file; there is no loop over files.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One evaluation over one set of files; each column's facts are asked for once."""
+    """One evaluation over one set of files. The facts about each column are requested once."""
 
     facts: FileFacts
     _ranges: dict[ColumnPath, Range | None] = field(default_factory=dict)
@@ -156,7 +156,7 @@ def _sides(
 
 
 def _extended_beyond(value: Any, found: Range) -> pa.BooleanArray:
-    """Where the upper bound is a cut one that ``value`` starts with: values go on on both sides of it."""
+    """Whether the upper bound is a prefix of ``value``: the file may then have values on both sides of it."""
     if found.upper_is_prefix is None or not isinstance(value, str):
         return uniform(len(found.upper), value=False)
     if len(value) > _PREFIXES_TRIED:
@@ -189,7 +189,9 @@ def _any_equal(points: tuple[Point, ...], found: Range, none: pa.BooleanArray) -
 
 
 def _overlap(points: tuple[Point, ...], found: Range, none: pa.BooleanArray) -> pa.BooleanArray:
-    """Coarser, for long lists of what has no numbers: bounds against the list's, one value by a lookup."""
+    """For long lists of values that are not numbers: compares the bounds with those of the list. A file with
+    only one value is looked up in the list.
+    """
     values = [point.value for point in points]
     least, greatest = Point(min(values)), Point(max(values))
     _, at_least, above = _sides(least, found, none)
@@ -200,7 +202,7 @@ def _overlap(points: tuple[Point, ...], found: Range, none: pa.BooleanArray) -> 
 
 
 def _single(found: Range) -> pa.BooleanArray:
-    """Where all values are the lower bound."""
+    """Whether all values of the file equal its lower bound."""
     single = pc.and_not(surely(pc.equal(found.lower, found.upper)), found.some_nan)
     return single if found.upper_is_prefix is None else pc.and_not(single, found.upper_is_prefix)
 

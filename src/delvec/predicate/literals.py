@@ -1,4 +1,4 @@
-"""Literals of Spark SQL: what value a piece of a condition has, where that is certain."""
+"""Values of Spark SQL literals, if the value is certain."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WIDE = Context(prec=120)
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value with the kind of literal it was.
+    """A value and its kind.
 
     ``kind``: null, boolean, integer, decimal, double, float, string, binary, date, timestamp or
     timestamp_ntz. Dates are days and timestamps microseconds since 1970.
@@ -45,10 +45,10 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a literal's meaning depends on.
+    """The settings that the meaning of a literal depends on.
 
-    ``plain_strings``: no string of the text went through an escape, which settings can change.
-    ``zone`` is None where the session's time zone is not one that Java and Python surely agree on.
+    ``plain_strings``: the text has no escapes in strings; settings change how Spark reads these.
+    ``zone`` is None if Java and Python may differ about the session's time zone.
     ``zoned_timestamps``: TIMESTAMP is the type with a time zone.
     """
 
@@ -69,7 +69,7 @@ class Reading:
 
 
 def read_literal(node: exp.Expr, reading: Reading) -> Literal | None:
-    """The literal that ``node`` is; None where it is none, or one whose value is not certain."""
+    """The literal ``node``; None if it is not a literal or its value is not certain."""
     node = node.unnest()
     match node:
         case exp.Null():
@@ -91,7 +91,7 @@ def read_literal(node: exp.Expr, reading: Reading) -> Literal | None:
 
 
 def _string(text: str, reading: Reading) -> Literal | None:
-    # A quote can only come from doubling one, which Spark reads by a setting.
+    # The quote was doubled in the text. How Spark reads that depends on a setting.
     if not reading.plain_strings or "'" in text or '"' in text:
         return None
     return Literal("string", text)
@@ -158,7 +158,7 @@ def _cast_string(text: str, target: str, to: exp.DataType, reading: Reading) -> 
 
 
 def _cast_number(value: Any, target: str, to: exp.DataType) -> Literal | None:
-    """The cast, where it changes nothing (or rounds a decimal to a double, as Spark does)."""
+    """The result of the cast, if it keeps the value (or rounds a decimal to a double, as Spark does)."""
     exact = Number(value)
     if target == "DOUBLE":
         return _double(float(value))
@@ -189,12 +189,12 @@ def _literal(kind: str, value: Any) -> Literal | None:
 
 
 def is_nan(value: Any) -> bool:
-    """Whether ``value`` is a float that is no number."""
+    """Whether ``value`` is the float NaN."""
     return isinstance(value, float) and math.isnan(value)
 
 
 def fits(value: int, bits: int) -> bool:
-    """Whether a signed integer of so many bits holds ``value``."""
+    """Whether ``value`` fits a signed integer with this number of bits."""
     half = 1 << (bits - 1)
     return -half <= value < half
 

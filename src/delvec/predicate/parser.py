@@ -1,4 +1,6 @@
-"""Spark SQL text, read into the tree of ``delvec.predicate.tree`` as far as its meaning is certain."""
+"""Parses Spark SQL text into the tree of ``delvec.predicate.tree``. Parts without a certain meaning are
+``Undecided`` there.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +39,10 @@ _WILDCARD = re.compile("[%_]")
 
 
 class ConditionParser(_SparkParser):  # type: ignore[misc]
-    """Spark's grammar with calls and names left as they are written.
+    """sqlglot's parser for Spark that leaves calls and names as they are written.
 
-    The full parser turns some calls into operators, not always with the operands in their places, and
-    takes some names that may be columns (``list[0]``, ``current_date``) for something else.
+    The full parser turns some calls into operators, sometimes with operands in the wrong order, and does not
+    read some names as columns (``list[0]``, ``current_date``).
     """
 
     FUNCTIONS: ClassVar = {name: _SparkParser.FUNCTIONS[name] for name in ("STARTSWITH", "DATE", "DOUBLE")}
@@ -49,7 +51,7 @@ class ConditionParser(_SparkParser):  # type: ignore[misc]
 
 
 class _DoubleQuotedNames(Spark):
-    """Spark's grammar where ``"y"`` is a name. ``r"y"`` stays a string."""
+    """Spark's grammar in which ``"y"`` is a name. ``r"y"`` stays a string."""
 
     class Tokenizer(Spark.Tokenizer):
         QUOTES: ClassVar = ["'"]
@@ -62,7 +64,7 @@ def dialect(settings: SqlSettings) -> Spark:
 
 
 def parse_expression(text: str, settings: SqlSettings = SPARK_DEFAULTS) -> exp.Expr:
-    """The syntax tree of one expression; refuses what is none, or more than one."""
+    """The syntax tree of the text, which must be exactly one expression."""
     if not text.strip():
         raise InvalidOperationError("the condition is empty, expected an expression such as `id = 5`")
     grammar = dialect(settings)
@@ -73,7 +75,7 @@ def parse_expression(text: str, settings: SqlSettings = SPARK_DEFAULTS) -> exp.E
         raise _syntax_error(text, error) from error
     except RecursionError as error:
         raise _too_deep() from error
-    except Exception as error:  # the parser has no contract for text that is no SQL
+    except Exception as error:  # sqlglot may raise any error for text that is not SQL
         raise InvalidOperationError(f"the condition {text!r} cannot be parsed: {error}") from error
     if any(token.token_type == TokenType.SEMICOLON for token in tokens):
         raise InvalidOperationError(f"the condition {text!r} contains a semicolon, expected one expression")
@@ -84,7 +86,7 @@ def parse_expression(text: str, settings: SqlSettings = SPARK_DEFAULTS) -> exp.E
 
 
 def translate(tree: exp.Expr, names: Names, reading: Reading) -> Node:
-    """The tree as far as it is understood; its names must be known to resolve."""
+    """The tree of the condition. All its names must be resolvable."""
     try:
         return _Translation(names, reading).node(tree)
     except RecursionError as error:
@@ -200,12 +202,12 @@ class _Translation:
         return column, literal.value if literal is not None and literal.kind == "string" else None
 
 
-# Whether the comparison is true where its left side is below, equal to, above its right side.
+# Whether the comparison is true if its left side is below, equal to, above its right side.
 _SIDES: Mapping[type[exp.Expr], tuple[bool, bool, bool]] = MappingProxyType(
     {
         exp.EQ: (False, True, False),
         exp.NullSafeEQ: (False, True, False),
-        exp.NullSafeNEQ: (False, True, False),  # the negation stands around it
+        exp.NullSafeNEQ: (False, True, False),  # negated by the caller
         exp.NEQ: (True, False, True),
         exp.LT: (True, False, False),
         exp.LTE: (True, True, False),
@@ -243,7 +245,7 @@ _NAME = frozenset(("this", "table", "db", "catalog", "expression"))
 
 
 def _is_plain(tree: exp.Expr) -> bool:
-    """Whether the node has operands and nothing else, such as a flag that turns its meaning round."""
+    """Whether the node has only operands, and no flag that could change its meaning."""
     known = _OPERANDS
     if isinstance(tree, exp.Column | exp.Dot):
         known = _NAME
@@ -253,7 +255,7 @@ def _is_plain(tree: exp.Expr) -> bool:
 
 
 def _has_null_count(column: Column) -> bool:
-    # A struct's own nulls are nowhere counted; what is inside an array is not one value a row.
+    # Nulls of structs are not counted, and a value inside an array is not one value per row.
     return column.comparable or is_string(column.type)
 
 
@@ -261,7 +263,7 @@ def _syntax_error(text: str, error: ParseError) -> InvalidOperationError:
     if not error.errors:
         return InvalidOperationError(f"the condition {text!r} cannot be parsed: {error}")
     first = error.errors[0]
-    # sqlglot names a class of its own where an operand is missing.
+    # If an operand is missing, sqlglot's message names one of its classes.
     description = str(first.get("description"))
     problem = "an operand is missing" if "<class" in description else description
     before, here, after = (first.get(part) or "" for part in ("start_context", "highlight", "end_context"))

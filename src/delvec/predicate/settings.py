@@ -1,13 +1,13 @@
 """The session settings that change how Spark reads a condition, as one value.
 
-A condition prunes only where delvec is sure to read it as Spark does. Each setting that could change the
-reading is one of two kinds:
+A condition prunes only if delvec is certain to read it as Spark does. There are two kinds of settings that
+could change the meaning of a condition:
 
-- delvec follows it: it is a field of ``SqlSettings``;
-- delvec does not: any value but the expected ones switches pruning off.
+- delvec follows the setting: it is a field of ``SqlSettings``;
+- delvec does not follow it: any unexpected value switches pruning off.
 
-Settings are missing here if they only change what decides nothing anyway (functions, arithmetic, subqueries,
-strings with escapes), or how a query runs. A test classes every setting of the running Spark.
+Settings that affect only parts that decide nothing anyway (functions, arithmetic, subqueries, strings with
+escapes), or how a query runs, are not listed here. A test classifies every setting of the running Spark.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ FOLLOWED = frozenset((CASE_SENSITIVE, TIME_ZONE, ANSI, DOUBLE_QUOTED_NAMES, TIME
 """The settings that ``SqlSettings`` has a field for."""
 
 DEFAULTS_BY_ENVIRONMENT = (TIME_ZONE, ANSI)
-"""The settings whose default differs between Java processes: where they are unset, Spark must be asked."""
+"""The settings whose default differs between Java processes: if they are not set, Spark must be asked."""
 
 _FALSE, _TRUE = frozenset(("false",)), frozenset(("true",))
 
 EXPECTED: Mapping[str, frozenset[str]] = MappingProxyType(
     {
-        # Words that are functions rather than columns, and joins that bind otherwise.
+        # Keywords that are functions instead of columns, and the precedence of joins.
         "spark.sql.ansi.enforceReservedKeywords": _FALSE,
         "spark.sql.ansi.relationPrecedence": _FALSE,
         "spark.sql.legacy.bangEqualsNot": _FALSE,
-        # `a.b` may be a pattern of names.
+        # `a.b` may be a regular expression for names.
         REGEX_NAMES: _FALSE,
-        # What type a number has, and what two types are compared as.
+        # The type of a number, and the common type of two values that are compared.
         "spark.sql.legacy.exponentLiteralAsDecimal.enabled": _FALSE,
         "spark.sql.legacy.allowNegativeScaleOfDecimal": _FALSE,
         "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate": _FALSE,
         "spark.sql.legacy.typeCoercion.datetimeToString.enabled": _FALSE,
         "spark.sql.session.collation.default": frozenset(("utf8_binary",)),
         "spark.sql.timestampNanosTypes.enabled": _FALSE,
-        # Functions of the user that come before Spark's.
+        # Whether functions of the user hide Spark's.
         "spark.sql.functionResolution.sessionOrder": frozenset(("second", "last")),
         "spark.sql.path.enabled": _FALSE,
         # An analyzer that Spark does not use by default.
         "spark.sql.analyzer.singlePassResolver.enabled": _FALSE,
         "spark.sql.analyzer.singlePassResolver.enabledTentatively": _FALSE,
         "spark.sql.analyzer.singlePassResolver.returnSinglePassResultInDualRun": _FALSE,
-        # Dates and times that are read from files as other values than the statistics have.
+        # Dates and times that are shifted when they are read from files: statistics have the stored values.
         "spark.sql.parquet.datetimeRebaseModeInRead": frozenset(("corrected", "exception")),
         "spark.sql.parquet.int96RebaseModeInRead": frozenset(("corrected", "exception")),
         "spark.sql.legacy.parquet.datetimeRebaseModeInRead": frozenset(("corrected", "exception")),
@@ -63,19 +63,19 @@ EXPECTED: Mapping[str, frozenset[str]] = MappingProxyType(
 """The values, in lower case, under which delvec reads conditions as Spark does."""
 
 RELEVANT = FOLLOWED | EXPECTED.keys()
-"""Every setting to look at before a condition prunes."""
+"""All settings that must be known before a condition prunes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SqlSettings:
     """How the session reads conditions. The defaults are Spark's.
 
-    case_sensitive       names of columns must be spelled as in the schema
-    time_zone            of times that name none
+    case_sensitive       column names are case-sensitive
+    time_zone            the zone of times that name none
     ansi                 ANSI mode
     double_quoted_names  ``"y"`` is a name, not a string
     zoned_timestamps     the word TIMESTAMP means a type with a time zone
-    known                delvec knows how Spark reads conditions; else they prune nothing
+    known                delvec knows how Spark reads conditions; if not, they prune nothing
     """
 
     case_sensitive: bool = False
@@ -112,4 +112,4 @@ _EXPECTED_OR_FOLLOWED: Mapping[str, frozenset[str]] = MappingProxyType(
 )
 
 SPARK_DEFAULTS = SqlSettings()
-"""The settings where there is no session to ask."""
+"""The settings if there is no session."""

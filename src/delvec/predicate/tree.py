@@ -1,7 +1,7 @@
-"""A condition as a tree that can be judged from metadata alone.
+"""A condition as a tree that can be judged by metadata alone.
 
-The leaves are comparisons of one column with literals. What is no such leaf, or none whose meaning is
-certain, is ``Undecided``: it may be true, false, NULL, or raise an error.
+The leaves are comparisons of one column with literals. Every other part is ``Undecided``: it may be true,
+false, NULL, or raise an error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from delvec.predicate.comparison import Point
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """Anything may come of it."""
+    """Any result is possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """The column against a literal: true where the column is ``below``, ``equal`` or ``above``.
+    """A column compared with a literal: true if the column is below, equal or above it, by the flags.
 
-    NULL is NULL, or, where ``null_safe``, false.
+    For a NULL the result is NULL, or false if ``null_safe``.
     """
 
     column: Column
@@ -41,7 +41,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """The column is one of the literals; ``with_null``: the list has a NULL, so no value is surely none."""
+    """The column is one of the literals. ``with_null``: the list has a NULL, so the result is never false."""
 
     column: Column
     points: tuple[Point, ...]
@@ -50,7 +50,7 @@ class Among:
 
 @dataclass(frozen=True, slots=True)
 class StartsWith:
-    """The column starts with ``prefix``; ``whole``: that is all, else more is asked of the rest."""
+    """The column starts with ``prefix``. Unless ``whole``, the rest of the value must match a pattern too."""
 
     column: Column
     prefix: str
@@ -64,7 +64,7 @@ class IsNull:
 
 @dataclass(frozen=True, slots=True)
 class Is:
-    """What comes of ``operand`` is ``value``; itself never NULL."""
+    """Whether the result of ``operand`` is ``value``. Never NULL itself."""
 
     operand: Node
     value: bool | None

@@ -1,6 +1,6 @@
-"""What is known of a column's values in each file, brought to one shape for bounds and constants.
+"""Facts about a column (bounds, or a constant) as ranges of its values, one per file.
 
-Facts that contradict themselves (a lower bound above the upper one, a NaN for a bound) count as unknown.
+Facts that contradict each other (a lower bound above the upper one, a NaN as a bound) are treated as unknown.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _ABOVE_ALL_CHARACTERS = b"\xff"
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Bounds of one column in each file, and what else its rows may hold.
+    """Bounds of one column in each file.
 
-    ``lower`` and ``upper`` are null where unknown and say nothing of NULL and NaN. Where
-    ``upper_is_prefix`` is true, what starts with the upper bound is inside too. ``some_value``,
-    ``some_null`` and ``some_nan`` say whether a row may hold a value, a NULL, a NaN.
+    lower, upper      null where unknown; NULL and NaN are not covered by them
+    upper_is_prefix   values that start with the upper bound are inside too
+    some_value, some_null, some_nan   whether a row may have a value that is not NULL, a NULL, a NaN
     """
 
     lower: pa.Array
@@ -36,7 +36,7 @@ class Range:
     upper_is_prefix: pa.BooleanArray | None = None
 
     def numbers(self, bound: pa.Array) -> npt.NDArray[Any] | None:
-        """A bound as numbers in its order, 0 where unknown; None for types that are no numbers."""
+        """The bound as numbers in the same order, 0 where unknown; None if the type is not numeric."""
         kind = bound.type
         if pt.is_floating(kind):
             return np.asarray(pc.fill_null(bound, 0.0).to_numpy(zero_copy_only=False))
@@ -106,7 +106,7 @@ def _of_stats(known: ColumnStats, kind: pa.DataType, count: int) -> Range:
     if prefix is not None:
         prefix = maybe(prefix)
         if not pt.is_string(kind):
-            upper, prefix = _erased(upper, prefix), None  # no byte is above all bytes
+            upper, prefix = _erased(upper, prefix), None  # a prefix of binary is no upper bound
     wrong = _contradiction(lower, upper, prefix)
     lower, upper = _erased(lower, wrong), _erased(upper, wrong)
     all_null = surely(
@@ -120,7 +120,7 @@ def _contradiction(lower: pa.Array, upper: pa.Array, prefix: pa.BooleanArray | N
     wrong = surely(pc.greater(lower, upper))
     if prefix is None or not wrong.true_count:
         return wrong
-    # Where the upper bound is cut, a lower bound that starts with it is above it and right.
+    # If the upper bound is a prefix, a lower bound that starts with it is greater and still correct.
     rows = pc.indices_nonzero(pc.and_(wrong, prefix))
     end = pc.binary_join_element_wise(upper.take(rows).cast(pa.binary()), _ABOVE_ALL_CHARACTERS, b"")
     right = pc.less(lower.take(rows).cast(pa.binary()), end)

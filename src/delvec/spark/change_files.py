@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -24,4 +25,5 @@ def write_changes(target: Target, changes: Sequence[tuple[str, DataFrame]], *, s
     rows = kinds[0]
     for more in kinds[1:]:
         rows = rows.unionByName(more)
-    return write_rows(rows, target.storage, target.rules, size=size, folder=FOLDER, extra=(CHANGE_TYPE,))
+    rules = replace(target.rules, measured=())  # tables keep no statistics of change files
+    return write_rows(rows, target.storage, rules, size=size, folder=FOLDER, extra=(CHANGE_TYPE,))

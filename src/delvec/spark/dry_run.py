@@ -22,7 +22,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from delvec.errors import FormatError
-from delvec.footers import footer_rows
+from delvec.footers.reader import footer_rows
 from delvec.plan import MATCH_ALL, ScanPlan
 from delvec.spark import append
 from delvec.spark.commit_and_rerun import Rows, made

@@ -19,6 +19,7 @@ from typing import Any
 from pyspark.sql import types as spark
 from sqlglot import exp
 
+from delvec.declared_types import is_collated
 from delvec.errors import InvalidOperationError
 from delvec.predicate.binding import Names, name_parts
 from delvec.predicate.condition import is_readable
@@ -180,7 +181,11 @@ def source_schema(struct: spark.StructType) -> Schema:
     """The source's columns; those of types that no key has are void."""
     return Struct(
         tuple(
-            Field(f.name, _SPARK_TYPES.get(f.dataType, Primitive("void")), metadata=dict(f.metadata or {}))
+            Field(
+                f.name,
+                _SPARK_TYPES.get(f.dataType, Primitive("void")),
+                collated=is_collated(f.metadata or {}),
+            )
             for f in struct
         )
     )

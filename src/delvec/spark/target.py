@@ -13,11 +13,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from delvec import predicate
 from delvec.deletes.applied import verify_applied
 from delvec.errors import InvalidOperationError
 from delvec.formats import Snapshot, Table
 from delvec.plan import MATCH_ALL, Base, ScanPlan
-from delvec.predicate import SqlSettings
+from delvec.predicate import Condition, SqlSettings
 from delvec.predicate.tree import is_decided
 from delvec.row_delta import Isolation, MetadataChange, Read, Verb, WriteRules
 from delvec.schema import Schema
@@ -142,18 +143,18 @@ class Target:
 
         Spark must have analysed ``where`` before.
         """
+        plan = self.snapshot.plan(self._condition(where), time_zone=self.settings.time_zone, among=among)
+        verify_applied(plan)  # also for verbs that never scan, such as a delete from metadata alone
+        return plan
 
-        def planned(condition: str | None) -> ScanPlan:
-            plan = self.snapshot.plan(condition, settings=self.settings, among=among)
-            verify_applied(plan)  # also for verbs that never scan, such as a delete from metadata alone
-            return plan
-
+    def _condition(self, where: str | Column | None) -> Condition | None:
+        """The condition that prunes; None where delvec cannot read ``where`` as Spark does."""
         if not isinstance(where, str) or self._alias_is_a_column:
-            return planned(None)
+            return None
         try:
-            return planned(where)
-        except InvalidOperationError:  # text that only Spark understands prunes nothing
-            return planned(None)
+            return predicate.parse(where, self.schema, self.settings)
+        except InvalidOperationError:  # only Spark understands the text
+            return None
 
     @property
     def _alias_is_a_column(self) -> bool:

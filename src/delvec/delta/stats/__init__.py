@@ -1,9 +1,11 @@
-"""Statistics of data files as Delta's log holds them.
+"""Statistics of data files in Delta's log: the field ``stats`` of ``add`` actions.
 
-columns   which columns a writer keeps statistics of
-bounds    bounds of columns, from Parquet footers to the values of the log's JSON
-writer    statistics of new data files, from their footers
-texts     statistics texts of files that are in the log already, adapted
-parser    statistics texts, parsed into Arrow columns
-facts     what the log knows of a snapshot's files, by column, parsed on demand
+Writing:
+    columns   which columns have statistics
+    writer    the texts of new files, from statistics that were measured by `delvec.footers`
+    bounds    one bound as a JSON value
+    texts     the texts of files that are in the log already, when their action is written again
+Reading:
+    parser    the texts, parsed into Arrow columns
+    facts     statistics and partition values of a snapshot's files, for conditions
 """

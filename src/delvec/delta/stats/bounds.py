@@ -1,14 +1,13 @@
-"""Bounds of columns: from the statistics of Parquet footers to what the log's JSON holds.
-
-A footer's raw values are read by the type that the file has, then written by the type of the table's column,
-which may have been widened since. What cannot be read for sure is left out.
+"""Bounds of a column as the log's JSON has them.
 
     column            in JSON
-    numbers           numbers; decimals with all their digits
-    string            cut to some 32 characters, the upper bound raised by a last character
+    numbers           numbers; decimals with all their digits; NaN and infinite ones are left out
+    string            cut to the table's prefix length, the upper bound raised by one last character
     date              "2025-01-31"
-    timestamp         "2025-01-31T12:00:00.123Z", cut to milliseconds, which readers allow for
+    timestamp         "2025-01-31T12:00:00.123Z", cut to milliseconds: readers add up to one to upper bounds
     timestamp_ntz     the same without Z
+
+Other types have no bounds in the log. Nor do dates and timestamps whose year does not have four digits.
 """
 
 from __future__ import annotations
@@ -16,89 +15,57 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
+import pyarrow as pa
 
 from delvec.schema import DataType, Decimal, Primitive, is_string
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _DAY = 24 * 60 * 60 * 1000 * 1000
-_MICROSECONDS = {"milliseconds": (1000, 1), "microseconds": (1, 1), "nanoseconds": (1, 1000)}
 _LARGEST_CHARACTER = "\U0010ffff"
 _LARGEST_ASCII = "\x7f"
-_BEYOND_ONE_UNIT = 0xFFFF  # larger characters take two UTF-16 units
-_ANY_DIGITS = decimal.Context(prec=100)
+_LAST_OF_ONE_UNIT = 0xFFFF  # larger characters take two UTF-16 units
+
+BOUNDED_TEXTS = frozenset({"string", "date", "timestamp", "timestamp_ntz"})
+"""The types whose bounds are JSON strings."""
+
+BOUNDED_NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
+"""The types whose bounds are JSON numbers. Decimals are too."""
 
 Json = Any
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """How a file stores a column: ``kind`` says what ``read`` makes of a raw value.
-
-    integer, float    the number
-    text              UTF-8
-    date              days
-    utc, local        microseconds, of a point in time or of a local one
-    decimal           the digits as an integer, ``scale`` of them after the point
-    """
-
-    kind: str
-    read: Callable[[Any], Any]
-    scale: int = 0
+def has_bounds(data_type: DataType) -> bool:
+    """Whether the log can hold bounds of such a column."""
+    if isinstance(data_type, Decimal):
+        return True
+    return isinstance(data_type, Primitive) and data_type.name in BOUNDED_TEXTS | BOUNDED_NUMBERS
 
 
-def stored(physical_type: str, logical_type: str) -> Stored | None:
-    """How a column of these Parquet types (the logical one as Arrow's JSON) holds values; None if unknown."""
-    logical = orjson.loads(logical_type)
-    match physical_type, logical.get("Type"):
-        case "INT32" | "INT64", "None":
-            return Stored("integer", int)
-        case "INT32" | "INT64", "Int" if logical["isSigned"]:
-            return Stored("integer", int)
-        case "FLOAT" | "DOUBLE", "None":
-            return Stored("float", float)
-        case "BYTE_ARRAY", "String":
-            return Stored("text", bytes)
-        case "INT32", "Date":
-            return Stored("date", int)
-        case "INT64", "Timestamp":
-            times, divisor = _MICROSECONDS[logical["timeUnit"]]
-            kind = "utc" if logical["isAdjustedToUTC"] else "local"
-            return Stored(kind, lambda raw: raw * times // divisor)
-        case "INT32" | "INT64", "Decimal":
-            return Stored("decimal", int, logical["scale"])
-        case "BYTE_ARRAY" | "FIXED_LEN_BYTE_ARRAY", "Decimal":
-            return Stored("decimal", lambda raw: int.from_bytes(raw, "big", signed=True), logical["scale"])
-    return None
+def lower_bounds(values: pa.Array, data_type: DataType, string_length: int) -> list[Json]:
+    """The JSON values of exact lower bounds; None where there is no bound."""
+    if is_string(data_type):
+        if string_length <= 0:
+            return [None] * len(values)
+        return [None if text is None else text[:string_length] for text in values.to_pylist()]
+    return _exact_bounds(values, data_type)
 
 
-def lower_bound(value: Any, found: Stored, data_type: DataType, string_length: int) -> Json:
-    """``value`` or something below it, for a column of ``data_type``; None where there is no saying."""
-    if found.kind == "text" and is_string(data_type):
-        text = _decoded(value)
-        return None if text is None or string_length <= 0 else text[:string_length]
-    bound = _bound(value, found, data_type)
-    return -0.0 if isinstance(bound, float) and bound == 0 else bound  # 0.0 may stand for -0.0
-
-
-def upper_bound(value: Any, found: Stored, data_type: DataType, string_length: int) -> Json:
-    """``value`` or something above it; of timestamps, less than a millisecond below."""
-    if found.kind == "text" and is_string(data_type):
-        text = _decoded(value)
-        return None if text is None else upper_text(text, string_length)
-    bound = _bound(value, found, data_type)
-    return 0.0 if isinstance(bound, float) and bound == 0 else bound
+def upper_bounds(values: pa.Array, data_type: DataType, string_length: int) -> list[Json]:
+    """The JSON values of exact upper bounds. Those of timestamps are less than a millisecond too low."""
+    if is_string(data_type):
+        return [None if text is None else upper_text(text, string_length) for text in values.to_pylist()]
+    return _exact_bounds(values, data_type)
 
 
 def upper_text(text: str, length: int) -> str | None:
     """A text not smaller than ``text`` in UTF-8, cut after ``length`` UTF-16 units and one character more.
 
-    A cut before the largest character there is would leave nothing larger to put in its place, so such
-    characters are kept as well; None where twice the length does not suffice.
+    The character after the cut is replaced by a larger one. There is none above U+10FFFF, so such characters
+    are kept as well. None if even twice the length does not suffice.
     """
     used = kept = 0
     while used < length and kept < len(text):
@@ -115,38 +82,44 @@ def upper_text(text: str, length: int) -> str | None:
 
 
 def _units(character: str) -> int:
-    return 2 if ord(character) > _BEYOND_ONE_UNIT else 1
+    return 2 if ord(character) > _LAST_OF_ONE_UNIT else 1
 
 
-def _decoded(value: bytes) -> str | None:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return None
+def _exact_bounds(values: pa.Array, data_type: DataType) -> list[Json]:
+    match data_type:
+        case Primitive("float" | "double"):
+            return _each(values.to_pylist(), _finite)
+        case Decimal():
+            return _each(values.to_pylist(), _digits)
+        case Primitive("date"):
+            return _each(values.view(pa.int32()).to_pylist(), _date)
+        case Primitive("timestamp"):
+            return _each(values.view(pa.int64()).to_pylist(), lambda value: _timestamp(value, "Z"))
+        case Primitive("timestamp_ntz"):
+            return _each(values.view(pa.int64()).to_pylist(), lambda value: _timestamp(value, ""))
+        case Primitive(name) if name in BOUNDED_NUMBERS:
+            return list(values.to_pylist())
+    return [None] * len(values)
 
 
-def _bound(value: Any, found: Stored, data_type: DataType) -> Json:
-    match data_type, found.kind:
-        case Primitive("byte" | "short" | "integer" | "long"), "integer":
-            return value
-        case Primitive("float" | "double"), "float" | "integer":
-            return float(value) if math.isfinite(value) else None
-        case Decimal(), "decimal" | "integer":
-            digits = decimal.Decimal(value).scaleb(-found.scale, context=_ANY_DIGITS)
-            return orjson.Fragment(f"{digits:f}".encode())
-        case Primitive("date"), "date":
-            moment = _moment(value * _DAY)
-            return None if moment is None else moment.date().isoformat()
-        case Primitive("timestamp"), "utc":
-            return _cut_to_milliseconds(value, "Z")
-        case Primitive("timestamp_ntz"), "local":
-            return _cut_to_milliseconds(value, "")
-        case Primitive("timestamp_ntz"), "date":
-            return _cut_to_milliseconds(value * _DAY, "")
-    return None
+def _each(values: Sequence[Any], rendered: Callable[[Any], Json]) -> list[Json]:
+    return [None if value is None else rendered(value) for value in values]
 
 
-def _cut_to_milliseconds(microseconds: int, zone: str) -> str | None:
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _digits(value: decimal.Decimal) -> orjson.Fragment:
+    return orjson.Fragment(f"{value:f}".encode())
+
+
+def _date(days: int) -> str | None:
+    moment = _moment(days * _DAY)
+    return None if moment is None else moment.date().isoformat()
+
+
+def _timestamp(microseconds: int, zone: str) -> str | None:
     moment = _moment(microseconds)
     return None if moment is None else moment.isoformat(timespec="milliseconds") + zone
 

@@ -1,7 +1,7 @@
-"""Which columns a writer keeps statistics of, as the table's properties ask.
+"""Which columns the log has statistics of, as the table's properties ask.
 
-Without properties these are the first 32 leaf columns: a struct counts as the fields inside it, an array or
-a map as one, partition columns not at all.
+Without properties these are the first 32 leaf columns. The fields of a struct count one by one, an array or a
+map counts as one column, and partition columns do not count.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from delvec.delta.stats.parser import Leaf
 from delvec.errors import FormatError
+from delvec.footers.statistics import MeasuredColumn
 from delvec.schema import Field, Schema, Struct
 
 INDEXED_COLUMNS = "delta.dataSkippingNumIndexedCols"
@@ -31,9 +31,9 @@ NamePath = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class StatsRules:
-    """``leaves`` are the columns, by physical path and type; longer texts are cut to ``string_length``."""
+    """``columns`` are those that have statistics; bounds of strings are cut to ``string_length``."""
 
-    leaves: tuple[Leaf, ...]
+    columns: tuple[MeasuredColumn, ...]
     string_length: int = DEFAULT_STRING_LENGTH
 
 
@@ -45,11 +45,11 @@ def stats_rules(
     listed = properties.get(STATS_COLUMNS)
     if listed is not None:
         wanted = _parse_columns(listed)
-        leaves = [leaf for names, leaf in _leaves(data) if _is_listed(names, wanted)]
+        columns = [column for names, column in _leaves(data) if _is_listed(names, wanted)]
     else:
         count = _number(properties, INDEXED_COLUMNS, DEFAULT_INDEXED_COLUMNS)
-        leaves = [leaf for _, leaf in islice(_leaves(data), None if count < 0 else count)]
-    return StatsRules(tuple(leaves), _number(properties, STRING_LENGTH, DEFAULT_STRING_LENGTH))
+        columns = [column for _, column in islice(_leaves(data), None if count < 0 else count)]
+    return StatsRules(tuple(columns), _number(properties, STRING_LENGTH, DEFAULT_STRING_LENGTH))
 
 
 def table_stats_rules(
@@ -58,29 +58,29 @@ def table_stats_rules(
     properties: Mapping[str, str],
     clustered: Collection[NamePath],
 ) -> StatsRules:
-    """What the properties ask for, and the columns by which the table is clustered: readers count on them."""
+    """As the properties ask, with the columns by which the table is clustered: readers rely on those."""
     rules = stats_rules(schema, partition_columns, properties)
     if not clustered:
         return rules
-    every = stats_rules(schema, partition_columns, {INDEXED_COLUMNS: "-1"}).leaves
-    more = [leaf for leaf in every if leaf.path in clustered and leaf not in rules.leaves]
-    return replace(rules, leaves=(*rules.leaves, *more))
+    every = stats_rules(schema, partition_columns, {INDEXED_COLUMNS: "-1"}).columns
+    more = [column for column in every if column.path in clustered and column not in rules.columns]
+    return replace(rules, columns=(*rules.columns, *more))
 
 
 def _leaves(
     fields: Sequence[Field], names: NamePath = (), path: NamePath = ()
-) -> Iterator[tuple[NamePath, Leaf]]:
-    """Every leaf with its path in the table's own names, in lower case."""
+) -> Iterator[tuple[NamePath, MeasuredColumn]]:
+    """Each leaf column with its path in the table's logical names, in lower case."""
     for field in fields:
         here, stored = (*names, field.name.lower()), (*path, field.physical_name)
         if isinstance(field.type, Struct):
             yield from _leaves(field.type.fields, here, stored)
         else:
-            yield here, Leaf(stored, field.type)
+            yield here, MeasuredColumn(stored, field.type)
 
 
 def _is_listed(names: NamePath, wanted: frozenset[NamePath]) -> bool:
-    """Whether the column or a struct around it is named."""
+    """Whether ``wanted`` has the column or a struct that contains it."""
     return any(names[:length] in wanted for length in range(1, len(names) + 1))
 
 

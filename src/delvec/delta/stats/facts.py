@@ -1,6 +1,6 @@
-"""What the log knows of a snapshot's files, by column: partition values and statistics.
+"""Statistics and partition values of a snapshot's files, as the facts that conditions are judged by.
 
-Parsed when first asked for and kept, since a snapshot does not change.
+A column is parsed when it is first needed, and then kept: a snapshot does not change.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ from delvec.chunked import Rows, rows_of
 from delvec.delta.partition_values import partition_values
 from delvec.delta.stats import parser
 from delvec.file_facts import ColumnPath, ColumnStats, ConstantColumn
+from delvec.footers.statistics import MeasuredColumn
 from delvec.schema import Field, Schema, Struct, is_string
 
 
 class SnapshotFacts:
-    """Facts about all rows of ``adds``."""
+    """Facts about all files of ``adds``, as ``file_facts.SelectableFacts``.
+
+    ``time_zone``: the zone of timestamps in partition values that name none.
+    """
 
     def __init__(
         self, adds: pa.Table, schema: Schema, partition_columns: tuple[str, ...], *, time_zone: str = "UTC"
@@ -29,7 +33,7 @@ class SnapshotFacts:
         self._partition_columns = partition_columns
         self._time_zone = time_zone
         self._columns: dict[ColumnPath, ColumnStats | ConstantColumn | None] = {}
-        self.counts: tuple[pa.Array, pa.Array] | None = None  # record_count and tight, once parsed
+        self.counts: tuple[pa.Array, pa.Array] | None = None  # record_count and tight, None until parsed
 
     @property
     def count(self) -> int:
@@ -51,13 +55,14 @@ class SnapshotFacts:
     def prepare(self, paths: Iterable[ColumnPath]) -> None:
         """Parse several columns in one pass over the statistics."""
         missing = [path for path in paths if path not in self._columns]
-        by_stats: dict[ColumnPath, parser.Leaf] = {}
+        by_stats: dict[ColumnPath, MeasuredColumn] = {}
         for path in missing:
             fields = _fields(self._schema, path)
             if len(path) == 1 and path[0] in self._partition_columns:
                 self._columns[path] = self._constant(fields[0])
             elif fields and not isinstance(fields[-1].type, Struct):
-                by_stats[path] = parser.Leaf(tuple(f.physical_name for f in fields), fields[-1].type)
+                names = tuple(field.physical_name for field in fields)
+                by_stats[path] = MeasuredColumn(names, fields[-1].type)
             else:
                 self._columns[path] = None
         if by_stats:
@@ -66,12 +71,12 @@ class SnapshotFacts:
     def at(self, rows: Rows) -> SelectedFacts:
         return SelectedFacts(self, rows)
 
-    def known(self, path: ColumnPath) -> bool:
-        """Whether asking for the column costs nothing."""
+    def is_parsed(self, path: ColumnPath) -> bool:
+        """Whether the column's facts are at hand."""
         return path in self._columns
 
-    def fresh(self, rows: Rows) -> SnapshotFacts:
-        """Facts about some of the rows alone, with nothing parsed yet."""
+    def unparsed(self, rows: Rows) -> SnapshotFacts:
+        """Facts about some of the files alone, with nothing parsed yet."""
         return SnapshotFacts(
             rows_of(self._adds, rows), self._schema, self._partition_columns, time_zone=self._time_zone
         )
@@ -86,23 +91,26 @@ class SnapshotFacts:
         assert self.counts is not None
         return self.counts
 
-    def _parse(self, leaves: Mapping[ColumnPath, parser.Leaf]) -> None:
-        parsed = parser.parse(self._adds, list(leaves.values()))
+    def _parse(self, columns: Mapping[ColumnPath, MeasuredColumn]) -> None:
+        parsed = parser.parse(self._adds, list(columns.values()))
         self.counts = parsed.record_count, parsed.tight
-        for (path, leaf), found in zip(leaves.items(), parsed.leaves, strict=True):
-            is_text = is_string(leaf.type)
+        for (path, column), found in zip(columns.items(), parsed.columns, strict=True):
+            is_text = is_string(column.type)
             self._columns[path] = ColumnStats(
                 lower=found.lower,
                 upper=found.upper,
                 null_count=found.null_count,
                 record_count=parsed.record_count,
-                # Writers cut texts at lengths of their own, so any upper bound may be a prefix.
+                # Each writer cuts texts at a length of its choice, so any upper bound may be a prefix.
                 upper_is_prefix=pc.is_valid(found.upper) if is_text else None,
             )
 
 
 class SelectedFacts:
-    """Facts about some rows of a snapshot: taken from what is parsed, else parsed for them alone."""
+    """Facts about some files of a snapshot.
+
+    A column that is parsed for the whole snapshot is taken from there. Others are parsed for these files.
+    """
 
     def __init__(self, whole: SnapshotFacts, rows: Rows) -> None:
         self._whole = whole
@@ -127,7 +135,7 @@ class SelectedFacts:
         return self._parsed().tight if counts is None else self._taken(counts[1])
 
     def column(self, path: ColumnPath) -> ColumnStats | ConstantColumn | None:
-        if not self._whole.known(path):
+        if not self._whole.is_parsed(path):
             return self._parsed().column(path)
         match self._whole.column(path):
             case ColumnStats() as found:
@@ -140,7 +148,7 @@ class SelectedFacts:
 
     def _parsed(self) -> SnapshotFacts:
         if self._own is None:
-            self._own = self._whole.fresh(self._rows)
+            self._own = self._whole.unparsed(self._rows)
         return self._own
 
     def _taken(self, array: pa.Array | None) -> Any:
@@ -148,7 +156,7 @@ class SelectedFacts:
 
 
 def _fields(schema: Schema, path: ColumnPath) -> list[Field]:
-    """The fields from the outermost to the one ``path`` names; empty where there is none."""
+    """The fields along ``path``, the outermost first; empty where the schema has no such column."""
     fields: list[Field] = []
     inside: Any = schema
     for name in path:

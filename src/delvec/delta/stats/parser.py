@@ -1,10 +1,10 @@
-"""Per-file statistics, from the JSON texts of the log to Arrow columns.
+"""The ``stats`` of files in the log, parsed into Arrow columns.
 
     {"numRecords": 3, "tightBounds": true, "minValues": {…}, "maxValues": {…}, "nullCount": {…}}
 
-Only the columns asked for are parsed, for all files at once, by Arrow's JSON reader. Files whose
-text it cannot read that way (a NaN written as text, a number too large, broken JSON) are read one
-by one, and what does not fit the column's type is unknown: it decides nothing.
+Only the requested columns are parsed, for all files at once, by Arrow's JSON reader. If it fails (a NaN
+written as text, a number too large, broken JSON), each text is parsed by itself, and a value that does not
+fit the column's type is unknown: it decides nothing.
 """
 
 from __future__ import annotations
@@ -20,96 +20,90 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from delvec.schema import DataType, Decimal, Primitive, arrow_type
+from delvec.delta.stats.bounds import BOUNDED_TEXTS, has_bounds
+from delvec.footers.statistics import MeasuredColumn
+from delvec.schema import DataType, Primitive, arrow_type
 
 _BLOCK_BYTES = 8 << 20
-_TRUNCATED_TO = dt.timedelta(milliseconds=1)
-_MICROSECOND = dt.timedelta(microseconds=1)
-_AS_TEXT = frozenset({"string", "date", "timestamp", "timestamp_ntz"})
-_AS_NUMBER = frozenset({"byte", "short", "integer", "long", "float", "double"})
+CUT_OFF = dt.timedelta(milliseconds=1) - dt.timedelta(microseconds=1)
+"""How far the largest timestamp may lie above its recorded bound: writers cut bounds to milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
-    """A column to parse: its physical path and its type."""
+class ParsedColumn:
+    """Statistics of one column, one value per file; null where the text does not state it."""
 
-    path: tuple[str, ...]
-    type: DataType
-
-    @property
-    def bounded(self) -> bool:
-        """Whether the log can hold bounds of such a column."""
-        return isinstance(self.type, Decimal) or (
-            isinstance(self.type, Primitive) and self.type.name in _AS_TEXT | _AS_NUMBER
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class LeafStats:
     lower: pa.Array
     upper: pa.Array
     null_count: pa.Array
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedStats:
+    """``columns`` are in the order in which they were asked for."""
+
     record_count: pa.Array
     tight: pa.Array
-    leaves: tuple[LeafStats, ...]
+    columns: tuple[ParsedColumn, ...]
 
 
-def parse(adds: pa.Table, leaves: Sequence[Leaf]) -> Parsed:
-    """The statistics of ``leaves`` for each row of ``adds``."""
+def parse(adds: pa.Table, columns: Sequence[MeasuredColumn]) -> ParsedStats:
+    """The statistics of ``columns`` for each row of ``adds``.
+
+    They come from the JSON text of the row, or from the struct ``stats_parsed`` where there is no text.
+    """
     texts = adds.column("stats")
-    from_texts = _typed([_read_texts(chunk, leaves) for chunk in texts.chunks], leaves)
+    from_texts = _typed([_read_texts(chunk, columns) for chunk in texts.chunks], columns)
     if "stats_parsed" not in adds.column_names or not texts.null_count:
         return from_texts
     structs = adds.column("stats_parsed")
-    from_structs = _typed([_read_structs(chunk, leaves) for chunk in structs.chunks], leaves)
-    return _where(pc.is_valid(texts).combine_chunks(), from_texts, from_structs)
+    from_structs = _typed([_read_structs(chunk, columns) for chunk in structs.chunks], columns)
+    return _either(pc.is_valid(texts).combine_chunks(), from_texts, from_structs)
 
 
-Columns = Mapping[str, pa.Array]
+Parts = Mapping[str, pa.Array]
+"""The members of the statistics objects by name, one row per file: ``minValues`` and so on."""
 
 
-def _typed(chunks: Sequence[Columns], leaves: Sequence[Leaf]) -> Parsed:
-    chunks = chunks or [_read_texts(pa.array([], pa.string()), leaves)]
-    return Parsed(
+def _typed(chunks: Sequence[Parts], columns: Sequence[MeasuredColumn]) -> ParsedStats:
+    chunks = chunks or [_read_texts(pa.array([], pa.string()), columns)]
+    return ParsedStats(
         record_count=_joined([c["numRecords"] for c in chunks]),
         tight=pc.fill_null(_joined([c["tightBounds"] for c in chunks]), True),  # noqa: FBT003
-        leaves=tuple(
-            LeafStats(
-                lower=_joined([_bound(c, "minValues", leaf) for c in chunks]),
-                upper=_widened(_joined([_bound(c, "maxValues", leaf) for c in chunks])),
-                null_count=_joined([_dig(c, ("nullCount", *leaf.path), pa.int64()) for c in chunks]),
+        columns=tuple(
+            ParsedColumn(
+                lower=_joined([_bound(c, "minValues", column) for c in chunks]),
+                upper=_raised(_joined([_bound(c, "maxValues", column) for c in chunks])),
+                null_count=_joined([_member(c, ("nullCount", *column.path), pa.int64()) for c in chunks]),
             )
-            for leaf in leaves
+            for column in columns
         ),
     )
 
 
-def _where(condition: pa.Array, left: Parsed, right: Parsed) -> Parsed:
-    def chosen(one: Any, other: Any) -> Any:
-        arrays = (getattr(one, name) for name in LeafStats.__slots__)
-        others = (getattr(other, name) for name in LeafStats.__slots__)
-        return LeafStats(*(pc.if_else(condition, a, b) for a, b in zip(arrays, others, strict=True)))
+def _either(has_text: pa.Array, texts: ParsedStats, structs: ParsedStats) -> ParsedStats:
+    """For each file the statistics of its text where it has one, else those of its struct."""
 
-    return Parsed(
-        record_count=pc.if_else(condition, left.record_count, right.record_count),
-        tight=pc.if_else(condition, left.tight, right.tight),
-        leaves=tuple(chosen(one, other) for one, other in zip(left.leaves, right.leaves, strict=True)),
+    def column(one: ParsedColumn, other: ParsedColumn) -> ParsedColumn:
+        names = ParsedColumn.__slots__
+        return ParsedColumn(*(pc.if_else(has_text, getattr(one, n), getattr(other, n)) for n in names))
+
+    return ParsedStats(
+        record_count=pc.if_else(has_text, texts.record_count, structs.record_count),
+        tight=pc.if_else(has_text, texts.tight, structs.tight),
+        columns=tuple(map(column, texts.columns, structs.columns)),
     )
 
 
-def _read_structs(structs: pa.StructArray, leaves: Sequence[Leaf]) -> Columns:
+def _read_structs(structs: pa.StructArray, columns: Sequence[MeasuredColumn]) -> Parts:
     kinds = {"numRecords": pa.int64(), "tightBounds": pa.bool_()}
-    return {name: _dig({"": structs}, ("", name), kinds.get(name)) for name in _shape(leaves).names}
+    return {name: _member({"": structs}, ("", name), kinds.get(name)) for name in _shape(columns).names}
 
 
-def _read_texts(texts: pa.Array, leaves: Sequence[Leaf]) -> Columns:
-    shape = _shape(leaves)
+def _read_texts(texts: pa.Array, columns: Sequence[MeasuredColumn]) -> Parts:
+    shape = _shape(columns)
     texts = pc.fill_null(texts, "{}")
-    # A text that starts otherwise could hide in the joined lines: two objects in one, none in the next.
+    # Each line must be one object: a text with two of them and one with none would keep the count of lines.
     if pc.all(pc.starts_with(texts, "{")).as_py() is not False:
         try:
             table = _read_lines(texts, shape)
@@ -122,6 +116,7 @@ def _read_texts(texts: pa.Array, leaves: Sequence[Leaf]) -> Columns:
 
 
 def _read_lines(texts: pa.Array, shape: pa.Schema) -> pa.Table:
+    """All texts as lines of one JSON document."""
     if not len(texts):
         return shape.empty_table()
     lines = pc.binary_join_element_wise(texts, "", "\n")
@@ -144,13 +139,14 @@ def _data_range(lines: pa.Array, offsets: pa.Buffer) -> tuple[int, int]:
     return at[0], at[1]
 
 
-def _shape(leaves: Sequence[Leaf]) -> pa.Schema:
+def _shape(columns: Sequence[MeasuredColumn]) -> pa.Schema:
+    """The Arrow schema that the JSON of the columns' statistics is read into."""
     bounds: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
-    for leaf in leaves:
-        _plant(nulls, leaf.path, pa.int64())
-        if leaf.bounded:
-            _plant(bounds, leaf.path, _read_type(leaf.type))
+    for column in columns:
+        _put(nulls, column.path, pa.int64())
+        if has_bounds(column.type):
+            _put(bounds, column.path, _read_type(column.type))
     fields = [("numRecords", pa.int64()), ("tightBounds", pa.bool_())]
     if bounds:
         fields += [("minValues", _struct(bounds)), ("maxValues", _struct(bounds))]
@@ -159,7 +155,7 @@ def _shape(leaves: Sequence[Leaf]) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _plant(tree: dict[str, Any], path: tuple[str, ...], kind: pa.DataType) -> None:
+def _put(tree: dict[str, Any], path: tuple[str, ...], kind: pa.DataType) -> None:
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
     tree[path[-1]] = kind
@@ -171,48 +167,48 @@ def _struct(tree: Mapping[str, Any]) -> pa.DataType:
 
 
 def _read_type(data_type: DataType) -> pa.DataType:
-    if isinstance(data_type, Primitive) and data_type.name in _AS_TEXT:
+    if isinstance(data_type, Primitive) and data_type.name in BOUNDED_TEXTS:
         return pa.string()
     return arrow_type(data_type)
 
 
-def _dig(columns: Columns, path: Sequence[str], kind: pa.DataType | None) -> pa.Array:
-    """The column at ``path``, nulls where it is absent or cannot be read as ``kind``."""
-    column = columns.get(path[0])
-    if column is None:
-        return pa.nulls(len(next(iter(columns.values()))), kind or pa.null())
+def _member(parts: Parts, path: Sequence[str], kind: pa.DataType | None) -> pa.Array:
+    """The array at ``path``, nulls where it is absent or cannot be read as ``kind``."""
+    array = parts.get(path[0])
+    if array is None:
+        return pa.nulls(len(next(iter(parts.values()))), kind or pa.null())
     for name in path[1:]:
-        if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
-            return pa.nulls(len(column), kind or pa.null())
-        column = pc.struct_field(column, name)
-    if kind is None or column.type == kind:
-        return column
+        if not pa.types.is_struct(array.type) or array.type.get_field_index(name) < 0:
+            return pa.nulls(len(array), kind or pa.null())
+        array = pc.struct_field(array, name)
+    if kind is None or array.type == kind:
+        return array
     try:
-        return column.cast(kind)
+        return array.cast(kind)
     except pa.ArrowException:
-        return pa.nulls(len(column), kind)
+        return pa.nulls(len(array), kind)
 
 
-def _bound(columns: Columns, side: str, leaf: Leaf) -> pa.Array:
-    kind = arrow_type(leaf.type)
-    if not leaf.bounded:
-        return pa.nulls(len(columns["numRecords"]), kind)
-    found = _dig(columns, (side, *leaf.path), None)
-    if found.type == kind:
-        return found
-    if pa.types.is_timestamp(kind) and pa.types.is_date(found.type):
-        return found.cast(kind)  # written before the column was widened
+def _bound(parts: Parts, side: str, column: MeasuredColumn) -> pa.Array:
+    kind = arrow_type(column.type)
+    if not has_bounds(column.type):
+        return pa.nulls(len(parts["numRecords"]), kind)
+    bounds = _member(parts, (side, *column.path), None)
+    if bounds.type == kind:
+        return bounds
+    if pa.types.is_timestamp(kind) and pa.types.is_date(bounds.type):
+        return bounds.cast(kind)  # written before the column was widened
     try:
-        return found.cast(kind)
+        return bounds.cast(kind)
     except pa.ArrowException:
-        return pa.array([_value(value, leaf.type) for value in found.to_pylist()], kind)
+        return pa.array([_value(value, column.type) for value in bounds.to_pylist()], kind)
 
 
-def _widened(upper: pa.Array) -> pa.Array:
-    """Upper bounds of timestamps were cut to milliseconds, so the largest value may lie above."""
+def _raised(upper: pa.Array) -> pa.Array:
+    """Upper bounds of timestamps with what their writers cut off."""
     if not pa.types.is_timestamp(upper.type):
         return upper
-    return pc.add(upper, pa.scalar(_TRUNCATED_TO - _MICROSECOND, pa.duration("us")))
+    return pc.add(upper, pa.scalar(CUT_OFF, pa.duration("us")))
 
 
 def _joined(arrays: Sequence[pa.Array]) -> pa.Array:
@@ -221,7 +217,7 @@ def _joined(arrays: Sequence[pa.Array]) -> pa.Array:
     return pa.concat_arrays([array.cast(kind) for array in arrays])
 
 
-def _read_one_by_one(texts: pa.Array, shape: pa.Schema) -> Columns:
+def _read_one_by_one(texts: pa.Array, shape: pa.Schema) -> Parts:
     trees = [_tree(text) for text in texts.to_pylist()]
     return {
         field.name: pa.array([_fit(t.get(field.name), field.type) for t in trees], field.type)
@@ -268,14 +264,14 @@ def _fit_number(value: Any, kind: pa.DataType) -> Any:
 
 
 def _value(text: Any, data_type: DataType) -> Any:
-    """One bound that Arrow did not parse among others."""
+    """A bound of which Arrow could not cast the whole array."""
     try:
         match data_type:
             case Primitive("date"):
                 return dt.date.fromisoformat(text[:10])
             case Primitive("timestamp"):
-                found = dt.datetime.fromisoformat(text)
-                return found if found.tzinfo is not None else None  # a local time of an unknown place
+                time = dt.datetime.fromisoformat(text)
+                return time if time.tzinfo is not None else None  # without a zone it is not a point in time
             case Primitive("timestamp_ntz"):
                 return dt.datetime.fromisoformat(text).replace(tzinfo=None)
     except (ValueError, TypeError):

@@ -1,4 +1,8 @@
-"""The ``stats`` texts of files that are in the log already: made wide for a vector, or made from structs."""
+"""The ``stats`` texts of files that are in the log already, when their ``add`` action is written again.
+
+`wide_stats_texts` is for a file that gets a vector. `stats_texts` is for a file whose checkpoint had its
+statistics only as a struct.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +14,28 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_LARGEST_NUMBER = 2**63 - 1
+_LARGEST_INTEGER = 2**63 - 1
 _TO_ESCAPE = r'[\x00-\x1f"\\]'
 
 
-def widened(
+def wide_stats_texts(
     stats: pa.Array | pa.ChunkedArray,
     record_counts: pa.Array | pa.ChunkedArray,
     *,
     deleted: pa.Array | pa.ChunkedArray | None = None,
 ) -> pa.Array:
-    """The texts of files that get a vector: their bounds hold, but for more rows than are left.
+    """The texts of files that get a vector. Their bounds become wide (``tightBounds`` is false): they still
+    hold, but perhaps no live row has the bound as its value.
 
-    ``numRecords``, the number of rows with the deleted ones, is put in from ``record_counts`` where it is
-    missing. ``deleted`` is how many rows each file's vector has so far (none where not given): in a column
-    that is null in every other row, statistics that were tight counted only those.
+    ``record_counts`` are the files' rows, deleted ones included; they become ``numRecords`` where a text has
+    none. ``deleted`` is the cardinality of each file's old vector. Tight statistics count the nulls of live
+    rows only, so a column that is null in all live rows gets the null count that means "all rows" in wide
+    statistics.
     """
     texts, counts = stats.to_pylist(), record_counts.to_pylist()
-    gone = [0] * len(texts) if deleted is None else [count or 0 for count in deleted.to_pylist()]
-    rows = zip(texts, counts, gone, strict=True)
-    return pa.array([_wide_text(text, count, lost) for text, count, lost in rows], pa.string())
+    old = [0] * len(texts) if deleted is None else [count or 0 for count in deleted.to_pylist()]
+    rows = zip(texts, counts, old, strict=True)
+    return pa.array([_wide_text(text, count, gone) for text, count, gone in rows], pa.string())
 
 
 def stats_texts(adds: pa.Table) -> pa.ChunkedArray:
@@ -49,23 +55,23 @@ def _wide_text(text: str | None, record_count: int | None, deleted: int) -> str:
     if stats["numRecords"] is None:
         del stats["numRecords"]
     elif stats.get("tightBounds") is not False and deleted and isinstance(stats.get("nullCount"), dict):
-        stats["nullCount"] = _physical(stats["nullCount"], stats["numRecords"], deleted)
+        stats["nullCount"] = _wide_null_counts(stats["nullCount"], stats["numRecords"], deleted)
     stats["tightBounds"] = False
     return orjson.dumps(stats).decode()
 
 
-def _physical(counts: Mapping[str, Any], record_count: int, deleted: int) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _wide_null_counts(counts: Mapping[str, Any], record_count: int, deleted: int) -> dict[str, Any]:
+    wide: dict[str, Any] = {}
     for name, count in counts.items():
         if isinstance(count, dict):
-            found[name] = _physical(count, record_count, deleted)
+            wide[name] = _wide_null_counts(count, record_count, deleted)
         else:
-            found[name] = record_count if count == record_count - deleted else count
-    return found
+            wide[name] = record_count if count == record_count - deleted else count
+    return wide
 
 
 def _parsed(text: str | None) -> dict[str, Any]:
-    """The tree in ``text``, its numbers kept digit by digit; empty where there is none."""
+    """The object in ``text``, its numbers kept digit by digit; empty if the text is not an object."""
     try:
         tree = json.loads(
             text or "{}", parse_float=_verbatim, parse_int=_integer, parse_constant=lambda _: None
@@ -81,11 +87,11 @@ def _verbatim(digits: str) -> Any:
 
 def _integer(digits: str) -> Any:
     number = int(digits)
-    return number if abs(number) <= _LARGEST_NUMBER else _verbatim(digits)
+    return number if abs(number) <= _LARGEST_INTEGER else _verbatim(digits)
 
 
 def _json(values: pa.Array) -> pa.Array:
-    """Each value as JSON text, null where it is null or has no place in statistics."""
+    """Each value as JSON text; null where it is null or of a type that statistics do not have."""
     kind = values.type
     if pa.types.is_struct(kind):
         return _json_objects(values)
@@ -106,12 +112,13 @@ def _json(values: pa.Array) -> pa.Array:
 
 
 def _json_objects(structs: pa.StructArray) -> pa.Array:
-    """The members that are not null, each with a comma before it, of which the first is cut off."""
+    """Each struct as a JSON object of its members that are not null."""
     members = [pa.array([""] * len(structs), pa.string())]
     for field in structs.type:
         name = "," + orjson.dumps(field.name).decode() + ":"
         value = _json(pc.struct_field(structs, field.name))
         members.append(pc.fill_null(pc.binary_join_element_wise(name, value, ""), ""))
+    # Every member starts with a comma; the first comma is cut off.
     joined = pc.utf8_slice_codeunits(pc.binary_join_element_wise(*members, ""), 1)
     objects = pc.binary_join_element_wise("{", joined, "}", "")
     return pc.if_else(structs.is_valid(), objects, pa.scalar(None, pa.string()))
