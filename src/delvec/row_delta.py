@@ -30,8 +30,7 @@ ADDED_SCHEMA = pa.schema(
         pa.field(SPLIT_OFFSETS, SPLIT_OFFSETS_TYPE),
     ]
 )
-"""Columns of ``RowDelta.added`` and ``change_files``, ahead of ``partition``: data files in their final
-place.
+"""Columns of ``RowDelta.added`` and ``change_files``, ahead of ``partition``: new files in their final place.
 
 ``added`` also has the column ``stats``, whose type differs from table to table: statistics of the columns
 that ``WriteRules.measured`` names (`delvec.footers.statistics`).

@@ -221,6 +221,7 @@ def test_written_files_by_transforms(spark, tmp_path):
         PartitionField("id_bucket", ("id",), parse_transform("bucket[2]"), INT),
         PartitionField("t_day", ("t",), parse_transform("day"), DATE),
         PartitionField("s_trunc", ("s",), parse_transform("truncate[2]"), STRING),
+        PartitionField("f_null", ("f",), parse_transform("void"), Primitive("double")),
     ]
     found, files = written(spark, tmp_path, fields, ROWS)
     assert {n: (value["t_day"], value["s_trunc"]) for n, value in found.items()} == {
@@ -230,6 +231,7 @@ def test_written_files_by_transforms(spark, tmp_path):
         4: (dt.date(2024, 3, 31), "__"),
     }
     assert {n: value["id_bucket"] for n, value in found.items()} == {n: (murmur(n) & N) % 2 for n in found}
+    assert {value["f_null"] for value in found.values()} == {None}
     spec = PartitionSpec(7, tuple(fields))
     assert files.schema.field("partition").type == spec.value_type
 

@@ -22,6 +22,7 @@ from delvec.row_delta import WriteRules
 from delvec.schema import DataType, Decimal, Primitive, Schema, Struct, arrow_type, is_string
 from delvec.spark.row_checks import violation
 from delvec.spark.transforms import micros, partition_value
+from delvec.transforms import VOID
 
 _MARK = "_"
 
@@ -42,6 +43,8 @@ def typed_values(spec: PartitionSpec, texts: Sequence[Sequence[str | None]]) -> 
 
 
 def _text(field: PartitionField, rules: WriteRules) -> Column:
+    if field.transform == VOID:
+        return F.lit(None).cast("string")
     value = partition_value(field, _source_type(rules.schema, field))
     match field.type:
         case _ if is_string(field.type):

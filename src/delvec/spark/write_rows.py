@@ -1,5 +1,4 @@
-"""Writing rows: Spark's native Parquet writer writes to a staging folder, then each file is moved to its
-place.
+"""Writing rows: Spark's native Parquet writer writes files to a staging folder, from where they are moved.
 
 Each job has a staging folder of its own: two Spark jobs that write to one folder lose rows without an error.
 
@@ -79,8 +78,7 @@ def write_rows(
     folder: str = "",
     extra: Sequence[str] = (),
 ) -> WrittenFiles:
-    """Write the rows of ``frame``, which has the table's columns, to data files below ``folder`` of the
-    table.
+    """Write the rows of ``frame``, which has the table's columns, to files below the table's ``folder``.
 
     ``size`` is the estimated size of all files in bytes, if known: then as many files are written as the
     rules' file size asks for. ``extra`` are further columns of the frame to store: lineage columns of the
@@ -109,9 +107,7 @@ def write_rows(
 
 
 def _with_rows(storage: Storage, files: pa.Table) -> pa.Table:
-    """The files that have rows. If there are no rows at all, Spark writes an empty file for the schema:
-    delete it.
-    """
+    """The files that have rows. Without rows, Spark writes one file for the schema, which is deleted here."""
     has_rows = pc.greater(files.column("record_count"), 0)
     try:
         storage.delete(files.filter(pc.invert(has_rows)).column("location").to_pylist())
