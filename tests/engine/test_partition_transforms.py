@@ -191,9 +191,6 @@ def written(spark, path, fields, rows, **more):
         spec=PartitionSpec(7, tuple(fields)),
         folders=lambda values: ["data"] * len(values),
         vectors=True,
-        measure=lambda _, places: pa.table(
-            {"record_count": [pq.read_metadata(place).num_rows for place in places]}
-        ),
         store_partitions=True,
         **more,
     )
