@@ -16,7 +16,7 @@ from delvec.footers.bounds import read_bounds, typed_array
 from delvec.footers.reader import footer_rows, read_footer
 from delvec.footers.statistics import ColumnStatistics, MeasuredColumn, column_statistics, measure
 from delvec.row_delta import ADDED_SCHEMA, all_files, with_statistics
-from delvec.schema import Array, DataType, Decimal, Field, Primitive, Struct, arrow_type, char
+from delvec.schema import Array, DataType, Decimal, Field, Fixed, Primitive, Struct, arrow_type, char
 from delvec.storage import Storage, open_storage
 
 LONG, DOUBLE, STRING = Primitive("long"), Primitive("double"), Primitive("string")
@@ -79,13 +79,24 @@ DAY = dt.date(2020, 1, 1)
         (pa.array([ZONED], UTC_US), Primitive("timestamp"), (ZONED, ZONED)),
         (pa.array([LOCAL], US), Primitive("timestamp_ntz"), (LOCAL, LOCAL)),
         (pa.array([LOCAL], US), Primitive("timestamp"), (None, None)),
+        (pa.array([LOCAL], pa.timestamp("ns")), Primitive("timestamp_ntz"), (LOCAL, LOCAL)),
         (pa.array([-INFINITE, INFINITE]), DOUBLE, (-INFINITE, INFINITE)),
+        (pa.array([dt.time(1, 2, 3), dt.time(5)]), Primitive("time"), (dt.time(1, 2, 3), dt.time(5))),
+        (pa.array([dt.time(5)], pa.time32("ms")), Primitive("time"), (dt.time(5), dt.time(5))),
+        (pa.array([b"ab", b"aa"], pa.binary(2)), Fixed(2), (b"aa", b"ab")),
     ],
 )
 def test_bounds_have_the_type_of_the_column(
     storage: Storage, values: pa.Array, data_type: DataType, expected: Any
 ) -> None:
     assert bounds(storage, values, data_type) == expected
+
+
+@pytest.mark.parametrize(("zone", "name"), [("UTC", "timestamp_ns"), (None, "timestamp_ntz_ns")])
+def test_nanoseconds(storage: Storage, zone: str | None, name: str) -> None:
+    values = pa.array([-1, 1_999], pa.int64()).cast(pa.timestamp("ns", tz=zone))
+    found = statistics_of(storage, values, Primitive(name))
+    assert (found.lower[0].value, found.upper[0].value) == (-1, 1_999)
 
 
 @pytest.mark.parametrize("as_integer", [False, True])

@@ -248,23 +248,23 @@ def parse_sidecar(tree: Mapping[str, Any]) -> str:
 
 
 def _optional_text(tree: Mapping[str, Any], key: str) -> str | None:
-    found = tree.get(key)
-    return found if isinstance(found, str) else None
+    value = tree.get(key)
+    return value if isinstance(value, str) else None
 
 
-def _strings(found: Any, where: str) -> list[str]:
-    if found is None:
+def _strings(value: Any, where: str) -> list[str]:
+    if value is None:
         return []
-    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
-        raise FormatError(f"{where} is {found!r}, expected a list of names")
-    return found
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise FormatError(f"{where} is {value!r}, expected a list of names")
+    return value
 
 
-def _string_map(found: Any, where: str) -> dict[str, str]:
+def _string_map(value: Any, where: str) -> dict[str, str]:
     """A map of properties: an object in JSON, a list of pairs in Arrow."""
-    if found is None:
+    if value is None:
         return {}
     try:
-        return {str(key): str(value) for key, value in dict(found).items() if value is not None}
+        return {str(key): str(item) for key, item in dict(value).items() if item is not None}
     except (TypeError, ValueError):
-        raise FormatError(f"{where} is {found!r}, expected a map of texts") from None
+        raise FormatError(f"{where} is {value!r}, expected a map of texts") from None

@@ -75,13 +75,13 @@ class FileRows:
         lowers: Tree = {}
         uppers: Tree = {}
         nulls: Tree = {}
-        for column, found in zip(self._columns, parsed.columns, strict=True):
+        for column, stats in zip(self._columns, parsed.columns, strict=True):
             if column.type == Primitive("void"):
                 continue
-            _put(nulls, column.path, found.null_count.cast(pa.int64()))
+            _put(nulls, column.path, stats.null_count.cast(pa.int64()))
             if has_bounds(column.type):
-                _put(lowers, column.path, found.lower)
-                _put(uppers, column.path, _cut(found.upper))
+                _put(lowers, column.path, stats.lower)
+                _put(uppers, column.path, _cut(stats.upper))
         tree = {
             "numRecords": parsed.record_count.cast(pa.int64()),
             "tightBounds": parsed.tight,

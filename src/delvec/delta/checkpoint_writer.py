@@ -99,10 +99,10 @@ def unexpired(removes: pa.Table, properties: Mapping[str, str], *, now_ms: int) 
 
 def interval_ms(text: str) -> int | None:
     """Milliseconds of ``interval 1 week`` or ``2 days 3 hours``; None if the text is not an interval."""
-    found = _INTERVAL.fullmatch(text.strip())
-    if found is None:
+    interval = _INTERVAL.fullmatch(text.strip())
+    if interval is None:
         return None
-    words = found[1].lower().split()
+    words = interval[1].lower().split()
     total = 0.0
     for number, unit in zip(words[::2], words[1::2], strict=True):
         factor = _MILLISECONDS.get(unit.removesuffix("s"))

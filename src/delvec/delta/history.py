@@ -135,8 +135,8 @@ def _row(version: int, millis: int, info: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _texts(found: Any) -> Sequence[tuple[str, str | None]] | None:
-    return [(key, _text(value)) for key, value in found.items()] if isinstance(found, dict) else None
+def _texts(value: Any) -> Sequence[tuple[str, str | None]] | None:
+    return [(key, _text(item)) for key, item in value.items()] if isinstance(value, dict) else None
 
 
 def _text(value: Any) -> str | None:

@@ -123,22 +123,22 @@ def segment(listing: Listing, version: int | None = None) -> Segment:
 
 def tail(listing: Listing, first: int, last: int) -> tuple[Entry | Compaction, ...]:
     """The commits and compactions that cover the versions ``first`` to ``last``, in order."""
-    found: list[Entry | Compaction] = []
+    files: list[Entry | Compaction] = []
     while first <= last:
         fitting = (c for c in listing.compactions if c.first == first and first < c.last <= last)
         compaction = max(fitting, key=lambda c: c.last, default=None)
         if compaction is not None:
-            found.append(compaction)
+            files.append(compaction)
             first = compaction.last + 1
         elif first in listing.commits:
-            found.append(listing.commits[first])
+            files.append(listing.commits[first])
             first += 1
         else:
             raise FormatError(
                 f"log has a gap: commit {first} is missing, expected all from it to {last}",
                 path=f"{listing.location}/{LOG}/{first:020d}.json",
             )
-    return tuple(found)
+    return tuple(files)
 
 
 def _verify_is_table(listing: Listing) -> None:
@@ -169,16 +169,16 @@ def _listing(location: str, entries: Iterable[Entry], *, whole: bool) -> Listing
         folder, _, name = entry.path.rpartition("/")
         if folder != LOG or not name[:1].isdigit():
             continue
-        if found := _COMMIT.fullmatch(name):
-            commits[int(found[1])] = entry
-        elif found := _COMPACTED.fullmatch(name):
-            compactions.append(Compaction(int(found[1]), int(found[2]), entry.path))
-        elif found := _CLASSIC.fullmatch(name):
-            classic.append(Checkpoint(int(found[1]), (entry.path,)))
-        elif found := _V2.fullmatch(name):
-            v2.append(Checkpoint(int(found[1]), (entry.path,)))
-        elif found := _PART.fullmatch(name):
-            parts.setdefault((int(found[1]), int(found[3])), {})[int(found[2])] = entry.path
+        if numbers := _COMMIT.fullmatch(name):
+            commits[int(numbers[1])] = entry
+        elif numbers := _COMPACTED.fullmatch(name):
+            compactions.append(Compaction(int(numbers[1]), int(numbers[2]), entry.path))
+        elif numbers := _CLASSIC.fullmatch(name):
+            classic.append(Checkpoint(int(numbers[1]), (entry.path,)))
+        elif numbers := _V2.fullmatch(name):
+            v2.append(Checkpoint(int(numbers[1]), (entry.path,)))
+        elif numbers := _PART.fullmatch(name):
+            parts.setdefault((int(numbers[1]), int(numbers[3])), {})[int(numbers[2])] = entry.path
     complete, incomplete = _multi_part(parts)
     checkpoints: dict[int, tuple[Checkpoint, ...]] = {}
     for checkpoint in (*classic, *complete, *v2):
@@ -192,10 +192,10 @@ def _multi_part(
     """The complete multi-part checkpoints, and one missing part of each incomplete one."""
     complete: list[Checkpoint] = []
     incomplete: dict[int, str] = {}
-    for (version, count), found in parts.items():
-        missing = next((number for number in range(1, count + 1) if number not in found), None)
-        if missing is None and len(found) == count:
-            complete.append(Checkpoint(version, tuple(path for _, path in sorted(found.items()))))
+    for (version, count), paths in parts.items():
+        missing = next((number for number in range(1, count + 1) if number not in paths), None)
+        if missing is None and len(paths) == count:
+            complete.append(Checkpoint(version, tuple(path for _, path in sorted(paths.items()))))
         elif missing is not None:
             incomplete[version] = f"{LOG}/{version:020d}.checkpoint.{missing:010d}.{count:010d}.parquet"
     return complete, incomplete

@@ -185,10 +185,10 @@ def size(properties: Mapping[str, str], name: str, default: int) -> int:
     text = properties.get(name)
     if text is None:
         return default
-    found = _SIZE.fullmatch(text.strip())
-    if found is None:
+    parsed = _SIZE.fullmatch(text.strip())
+    if parsed is None:
         raise FormatError(f"property {name} is {text!r}, expected a size such as 128mb")
-    return max(1, int(found[1]) << _SIZE_UNITS[found[2].lower()])
+    return max(1, int(parsed[1]) << _SIZE_UNITS[parsed[2].lower()])
 
 
 def isolation(properties: Mapping[str, str], verb: Verb) -> Isolation:

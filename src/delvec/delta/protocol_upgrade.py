@@ -64,9 +64,9 @@ def features_needed(schema: Schema, configuration: Mapping[str, str]) -> frozens
     return frozenset(needed)
 
 
-def features_asked(asked: Mapping[str, str | None]) -> frozenset[str]:
+def features_asked(requested: Mapping[str, str | None]) -> frozenset[str]:
     """The features of properties such as ``delta.feature.v2Checkpoint = supported``, by name."""
-    return frozenset(_asked(name, value) for name, value in asked.items())
+    return frozenset(_asked(name, value) for name, value in requested.items())
 
 
 def _asked(name: str, value: str | None) -> str:

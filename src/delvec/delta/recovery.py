@@ -24,21 +24,21 @@ Damage = tuple[Checkpoint, DamagedCheckpointError]
 
 def load_version(storage: Storage, version: int | None = None) -> tuple[LogState, Listing]:
     """The state of the version, the newest by default, and the listing of the log that it was read from."""
-    listing, found = _files_of(storage, version)
+    listing, files = _files_of(storage, version)
     damage: list[Damage] = []
     while True:
         try:
-            state = load(storage, found)
+            state = load(storage, files)
         except DamagedCheckpointError as error:
-            assert found.checkpoint is not None
-            damage.append((found.checkpoint, error))
+            assert files.checkpoint is not None
+            damage.append((files.checkpoint, error))
             listing = _without(list_log(storage), damage)
             try:  # name the version: without its checkpoint the log may seem to end earlier
-                found = segment(listing, found.version)
+                files = segment(listing, files.version)
             except DelvecError:
                 raise damage[0][1] from None
         else:
-            _warn(damage, found.version)
+            _warn(damage, files.version)
             return replace(state, passed_over=tuple(error for _, error in damage)), listing
 
 

@@ -143,7 +143,7 @@ class Snapshot:
 
     def details(self) -> Mapping[str, Any]:
         """Protocol and identity, for display: only values that the log states."""
-        stated = {
+        details = {
             "reader version": self.protocol.min_reader_version,
             "writer version": self.protocol.min_writer_version,
             "reader features": sorted(self.protocol.reader_features),
@@ -154,7 +154,7 @@ class Snapshot:
             "name": self.metadata.name,
             "description": self.metadata.description,
         }
-        return {name: value for name, value in stated.items() if value not in (None, [])}
+        return {name: value for name, value in details.items() if value not in (None, [])}
 
     def tombstones(self) -> pa.Table:
         """The removed files, as ``actions.REMOVES_SCHEMA``. Reads the checkpoint again."""
@@ -185,8 +185,8 @@ class Snapshot:
 
     def names(self, file_ids: pa.Array) -> pa.Array:
         """The recorded paths of files by their ids."""
-        found = self.adds.column("path").take(file_ids)
-        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        paths = self.adds.column("path").take(file_ids)
+        return paths.combine_chunks() if isinstance(paths, pa.ChunkedArray) else paths
 
     def isolation(self, verb: Verb) -> Isolation:
         """The isolation level that the table's properties ask for."""

@@ -8,8 +8,10 @@ table's column, which may have been widened since. A value that cannot be read f
     decimal                   a ``Decimal``
     string                    the UTF-8 bytes, in which Parquet orders strings
     binary, boolean           the value
+    uuid, fixed               the bytes
     date                      days since 1970
-    timestamps                microseconds since 1970, in UTC or local
+    time                      microseconds since midnight
+    timestamps                microseconds (nanoseconds for the ``_ns`` types) since 1970, in UTC or local
 """
 
 from __future__ import annotations
@@ -24,10 +26,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delvec.footers.reader import Footer
-from delvec.schema import DataType, Decimal, Primitive, arrow_type
+from delvec.schema import DataType, Decimal, Fixed, Primitive, arrow_type
 
 _DAY = 24 * 60 * 60 * 1000 * 1000
-_MICROSECONDS = {"milliseconds": (1000, 1), "microseconds": (1, 1), "nanoseconds": (1, 1000)}
+_NANOSECONDS = {"milliseconds": 1_000_000, "microseconds": 1000, "nanoseconds": 1}
+_MICROSECOND = 1000  # in nanoseconds
 _ANY_DIGITS = decimal.Context(prec=100)
 _FLOATS = ("FLOAT", "DOUBLE")
 _CALENDAR_TYPES = (Primitive("date"), Primitive("timestamp"))
@@ -106,8 +109,13 @@ def value_reader(physical_type: str, logical_type: str, data_type: DataType) -> 
         case "INT32", "Date":
             return _dates(data_type)
         case "INT64", "Timestamp":
-            zoned = "timestamp" if logical["isAdjustedToUTC"] else "timestamp_ntz"
-            return _timestamps(logical["timeUnit"]) if _is(data_type, zoned) else None
+            return _timestamps(logical["timeUnit"], data_type, zoned=logical["isAdjustedToUTC"])
+        case "INT32" | "INT64", "Time":
+            return _scaled(logical["timeUnit"], _MICROSECOND) if _is(data_type, "time") else None
+        case "FIXED_LEN_BYTE_ARRAY", "UUID":
+            return bytes if _is(data_type, "uuid") else None
+        case "FIXED_LEN_BYTE_ARRAY", "None":
+            return bytes if isinstance(data_type, Fixed) else None
         case "INT32" | "INT64" | "BYTE_ARRAY" | "FIXED_LEN_BYTE_ARRAY", "Decimal":
             return _decimals(logical["scale"]) if isinstance(data_type, Decimal) else None
     return None
@@ -154,9 +162,16 @@ def _dates(data_type: DataType) -> Read | None:
     return None
 
 
-def _timestamps(unit: str) -> Read:
-    times, divisor = _MICROSECONDS[unit]
-    return lambda raw: raw * times // divisor
+def _timestamps(unit: str, data_type: DataType, *, zoned: bool) -> Read | None:
+    name = "timestamp" if zoned else "timestamp_ntz"
+    if _is(data_type, name):
+        return _scaled(unit, _MICROSECOND)
+    return _scaled(unit, 1) if _is(data_type, f"{name}_ns") else None
+
+
+def _scaled(unit: str, target: int) -> Read:
+    """From ``unit`` to a unit of ``target`` nanoseconds, rounded down as values are when they are read."""
+    return lambda raw: raw * _NANOSECONDS[unit] // target
 
 
 def _decimals(scale: int) -> Read:
@@ -172,7 +187,7 @@ def _typed(values: Sequence[Any], data_type: DataType) -> pa.Array:
     match data_type:
         case Primitive("date"):
             return pa.array(values, pa.int32()).view(target)
-        case Primitive("timestamp" | "timestamp_ntz"):
+        case Primitive("timestamp" | "timestamp_ntz" | "timestamp_ns" | "timestamp_ntz_ns" | "time"):
             return pa.array(values, pa.int64()).view(target)
         case Primitive("string"):
             return pa.array(values, pa.binary()).cast(target)

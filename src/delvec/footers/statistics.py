@@ -79,15 +79,15 @@ def column_statistics(files: pa.Table, path: ColumnNames) -> ColumnStatistics | 
     """The statistics of the column in ``files``, which `measure` made; None if it was not measured."""
     if STATS not in files.column_names:
         return None
-    found = files.column(STATS).combine_chunks()
+    array = files.column(STATS).combine_chunks()
     for name in path:
-        index = found.type.get_field_index(name) if pa.types.is_struct(found.type) else -1
+        index = array.type.get_field_index(name) if pa.types.is_struct(array.type) else -1
         if index < 0:
             return None
-        found = found.field(index)
-    if [field.name for field in found.type] != list(ColumnStatistics.__slots__):
+        array = array.field(index)
+    if [field.name for field in array.type] != list(ColumnStatistics.__slots__):
         return None  # a struct that contains measured columns
-    return ColumnStatistics(*(found.field(name) for name in ColumnStatistics.__slots__))
+    return ColumnStatistics(*(array.field(name) for name in ColumnStatistics.__slots__))
 
 
 @dataclass(frozen=True, slots=True)

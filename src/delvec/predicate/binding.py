@@ -67,13 +67,13 @@ class Names:
         fields: list[Field] = []
         inside: Struct = self.schema
         for depth, name in enumerate(parts):
-            found = inside.find(name, case_sensitive=self.case_sensitive)
-            if not found:
+            matches = inside.find(name, case_sensitive=self.case_sensitive)
+            if not matches:
                 raise self._unknown(parts, depth, fields, inside)
-            if len(found) > 1:
-                raise self._ambiguous(parts, depth, [f.name for f in found])
-            fields.append(found[0])
-            kind = found[0].type
+            if len(matches) > 1:
+                raise self._ambiguous(parts, depth, [f.name for f in matches])
+            fields.append(matches[0])
+            kind = matches[0].type
             if depth + 1 == len(parts):
                 return Column(tuple(f.name for f in fields), kind, _is_comparable(fields))
             if isinstance(kind, Array | Map) or kind == Primitive("variant"):
@@ -92,8 +92,8 @@ class Names:
         near = nearest(parts[depth], [f.name for f in inside])
         return InvalidOperationError(f"{what} in the condition {self.text!r}: expected one of {near}")
 
-    def _ambiguous(self, parts: Sequence[str], depth: int, found: Sequence[str]) -> InvalidOperationError:
-        candidates = ", ".join(quoted([name]) for name in found)
+    def _ambiguous(self, parts: Sequence[str], depth: int, names: Sequence[str]) -> InvalidOperationError:
+        candidates = ", ".join(quoted([name]) for name in names)
         return InvalidOperationError(
             f"ambiguous column {quoted(parts)} in the condition {self.text!r}: "
             f"{quoted([parts[depth]])} may be {candidates}; names are compared ignoring case"
@@ -112,7 +112,7 @@ def referenced(tree: exp.Expr, names: Names) -> frozenset[ColumnPath]:
 
     In a subquery, a name may belong to another table: names that cannot be resolved are left out there.
     """
-    found: set[ColumnPath] = set()
+    columns: set[ColumnPath] = set()
     pending: list[tuple[exp.Expr, frozenset[str], bool]] = [(tree, frozenset(), True)]
     while pending:
         node, variables, strict = pending.pop()
@@ -126,11 +126,11 @@ def referenced(tree: exp.Expr, names: Names) -> frozenset[ColumnPath]:
             pending.extend((child, variables, inner) for child in _children(node))
         elif not (parts[0].lower() in variables or _is_keyword(node, parts, names)):
             try:
-                found.add(names.resolve(parts).path)
+                columns.add(names.resolve(parts).path)
             except InvalidOperationError:
                 if strict:
                     raise
-    return frozenset(found)
+    return frozenset(columns)
 
 
 def name_parts(node: exp.Expr) -> list[str] | None:
@@ -187,6 +187,6 @@ def nearest(name: str, candidates: Sequence[str]) -> str:
     def distance(candidate: str) -> float:
         return -SequenceMatcher(None, name.lower(), candidate.lower()).ratio()
 
-    shown = sorted(candidates, key=distance)[:_NAMES_SHOWN]
-    more = len(candidates) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+    first = sorted(candidates, key=distance)[:_NAMES_SHOWN]
+    more = len(candidates) - len(first)
+    return ", ".join(first) + (f" and {more} more" if more else "")

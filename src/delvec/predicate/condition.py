@@ -59,13 +59,13 @@ class Condition:
 
     def match(self, facts: FileFacts) -> Matches:
         """Judges each file. Nothing is concluded about a file that is recorded as empty."""
-        found = Judgement(facts).outcomes(self.tree)
+        outcomes = Judgement(facts).outcomes(self.tree)
         empty = surely(pc.equal(facts.record_count, 0))
-        may = pc.or_(found.true, empty)
+        may = pc.or_(outcomes.true, empty)
         only = np.zeros(facts.count, dtype=np.bool_)
         if is_decided(self.tree):
-            other = pc.or_(pc.or_(found.false, found.null), empty)
-            only = unpacked(pc.and_not(found.true, other))  # no outcome is possible if facts contradict
+            other = pc.or_(pc.or_(outcomes.false, outcomes.null), empty)
+            only = unpacked(pc.and_not(outcomes.true, other))  # no outcome is possible if facts contradict
         return Matches(unpacked(may), only)
 
 

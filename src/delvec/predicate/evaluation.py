@@ -69,27 +69,27 @@ class Judgement:
                 return reduce(_either, map(self.outcomes, operands))
             case Is(operand, value):
                 return self._is(self.outcomes(operand), value)
-        found = self._range(node.column)
-        return self._anything() if found is None else self._leaf(node, found)
+        bounds = self._range(node.column)
+        return self._anything() if bounds is None else self._leaf(node, bounds)
 
-    def _leaf(self, node: Compare | Among | StartsWith | IsNull, found: Range) -> Outcomes:
+    def _leaf(self, node: Compare | Among | StartsWith | IsNull, bounds: Range) -> Outcomes:
         none = uniform(self.facts.count, value=False)
         match node:
             case IsNull():
-                return Outcomes(found.some_null, found.some_value, none)
+                return Outcomes(bounds.some_null, bounds.some_value, none)
             case Among():
-                return _among(node, found, none)
+                return _among(node, bounds, none)
             case StartsWith():
-                return _starts_with(node, found)
-        return _compare(node, found, none)
+                return _starts_with(node, bounds)
+        return _compare(node, bounds, none)
 
     def _range(self, column: Column) -> Range | None:
         if column.path not in self._ranges:
             known = self.facts.column(column.path)
-            found = None
+            bounds = None
             if known is not None and column.type is not None:
-                found = range_of(known, arrow_type(column.type), self.facts.count)
-            self._ranges[column.path] = found
+                bounds = range_of(known, arrow_type(column.type), self.facts.count)
+            self._ranges[column.path] = bounds
         return self._ranges[column.path]
 
     def _anything(self) -> Outcomes:
@@ -101,9 +101,9 @@ class Judgement:
         return Outcomes(*(uniform(count, value=value is outcome) for outcome in (True, False, None)))
 
     def _is(self, inner: Outcomes, value: bool | None) -> Outcomes:  # noqa: FBT001 - the SQL value
-        wanted = {True: inner.true, False: inner.false, None: inner.null}
-        hit = wanted.pop(value)
-        return Outcomes(hit, pc.or_(*wanted.values()), uniform(self.facts.count, value=False))
+        others = {True: inner.true, False: inner.false, None: inner.null}
+        hit = others.pop(value)
+        return Outcomes(hit, pc.or_(*others.values()), uniform(self.facts.count, value=False))
 
 
 def _both(left: Outcomes, right: Outcomes) -> Outcomes:
@@ -122,98 +122,98 @@ def _either(left: Outcomes, right: Outcomes) -> Outcomes:
     return Outcomes(pc.or_(left.true, right.true), pc.and_(left.false, right.false), null)
 
 
-def _compare(node: Compare, found: Range, none: pa.BooleanArray) -> Outcomes:
-    below, equal, above = _sides(node.point, found, none)
+def _compare(node: Compare, bounds: Range, none: pa.BooleanArray) -> Outcomes:
+    below, equal, above = _sides(node.point, bounds, none)
     true = false = none
-    for asked, possible in ((node.below, below), (node.equal, equal), (node.above, above)):
-        if asked:
+    for is_true, possible in ((node.below, below), (node.equal, equal), (node.above, above)):
+        if is_true:
             true = pc.or_(true, possible)
         else:
             false = pc.or_(false, possible)
     if node.null_safe:
-        return Outcomes(true, pc.or_(false, found.some_null), none)
-    return Outcomes(true, false, found.some_null)
+        return Outcomes(true, pc.or_(false, bounds.some_null), none)
+    return Outcomes(true, false, bounds.some_null)
 
 
 def _sides(
-    point: Point, found: Range, none: pa.BooleanArray
+    point: Point, bounds: Range, none: pa.BooleanArray
 ) -> tuple[pa.BooleanArray, pa.BooleanArray, pa.BooleanArray]:
     """Whether a value of the column can be below, equal to, above the literal. NaN is above all numbers."""
     if point.value is None:
-        return none, none, found.some_value
+        return none, none, bounds.some_value
     if point.is_nan:
-        return found.some_value, pc.and_(found.some_value, found.some_nan), none
-    value = pa.scalar(point.value, found.lower.type)
-    extended = _extended_beyond(point.value, found)
-    not_above = pc.less_equal(found.lower, value)
-    below = pc.less(found.lower, value) if point.exact else not_above
-    above = pc.or_(pc.or_(maybe(pc.greater(found.upper, value)), found.some_nan), extended)
+        return bounds.some_value, pc.and_(bounds.some_value, bounds.some_nan), none
+    value = pa.scalar(point.value, bounds.lower.type)
+    extended = _extended_beyond(point.value, bounds)
+    not_above = pc.less_equal(bounds.lower, value)
+    below = pc.less(bounds.lower, value) if point.exact else not_above
+    above = pc.or_(pc.or_(maybe(pc.greater(bounds.upper, value)), bounds.some_nan), extended)
     equal = none
     if point.exact:
-        reached = pc.or_(maybe(pc.greater_equal(found.upper, value)), extended)
+        reached = pc.or_(maybe(pc.greater_equal(bounds.upper, value)), extended)
         equal = pc.and_(maybe(not_above), reached)
-    return tuple(pc.and_(side, found.some_value) for side in (maybe(below), equal, above))
+    return tuple(pc.and_(side, bounds.some_value) for side in (maybe(below), equal, above))
 
 
-def _extended_beyond(value: Any, found: Range) -> pa.BooleanArray:
+def _extended_beyond(value: Any, bounds: Range) -> pa.BooleanArray:
     """Whether the upper bound is a prefix of ``value``: the file may then have values on both sides of it."""
-    if found.upper_is_prefix is None or not isinstance(value, str):
-        return uniform(len(found.upper), value=False)
+    if bounds.upper_is_prefix is None or not isinstance(value, str):
+        return uniform(len(bounds.upper), value=False)
     if len(value) > _PREFIXES_TRIED:
-        return found.upper_is_prefix
-    prefixes = pa.array([value[:size] for size in range(len(value) + 1)], found.upper.type)
-    return pc.and_(found.upper_is_prefix, pc.is_in(found.upper, value_set=prefixes))
+        return bounds.upper_is_prefix
+    prefixes = pa.array([value[:size] for size in range(len(value) + 1)], bounds.upper.type)
+    return pc.and_(bounds.upper_is_prefix, pc.is_in(bounds.upper, value_set=prefixes))
 
 
-def _among(node: Among, found: Range, none: pa.BooleanArray) -> Outcomes:
-    hit = _any_equal(node.points, found, none)
-    miss = pc.and_not(found.some_value, pc.and_(_single(found), hit))
+def _among(node: Among, bounds: Range, none: pa.BooleanArray) -> Outcomes:
+    hit = _any_equal(node.points, bounds, none)
+    miss = pc.and_not(bounds.some_value, pc.and_(_single(bounds), hit))
     if node.with_null:
-        return Outcomes(hit, none, pc.or_(found.some_null, miss))
-    return Outcomes(hit, miss, found.some_null)
+        return Outcomes(hit, none, pc.or_(bounds.some_null, miss))
+    return Outcomes(hit, miss, bounds.some_null)
 
 
-def _any_equal(points: tuple[Point, ...], found: Range, none: pa.BooleanArray) -> pa.BooleanArray:
+def _any_equal(points: tuple[Point, ...], bounds: Range, none: pa.BooleanArray) -> pa.BooleanArray:
     points = tuple(point for point in points if point.exact)
     if len(points) <= _POINTS_EACH_COMPARED or any(point.is_nan for point in points):
-        return reduce(pc.or_, (_sides(point, found, none)[1] for point in points), none)
-    numbers = [found.numbers(bound) for bound in (found.lower, found.upper)]
+        return reduce(pc.or_, (_sides(point, bounds, none)[1] for point in points), none)
+    numbers = [bounds.numbers(bound) for bound in (bounds.lower, bounds.upper)]
     if numbers[0] is None or numbers[1] is None:
-        return _overlap(points, found, none)
+        return _overlap(points, bounds, none)
     ordered = np.sort(np.array([point.value for point in points], dtype=numbers[0].dtype))
     index = np.searchsorted(ordered, numbers[0])
     following = ordered[np.minimum(index, len(ordered) - 1)]
     inside = pa.array((index < len(ordered)) & (following <= numbers[1]))
-    unknown = pc.or_(pc.is_null(found.lower), pc.is_null(found.upper))
-    return pc.and_(pc.or_(inside, unknown), found.some_value)
+    unknown = pc.or_(pc.is_null(bounds.lower), pc.is_null(bounds.upper))
+    return pc.and_(pc.or_(inside, unknown), bounds.some_value)
 
 
-def _overlap(points: tuple[Point, ...], found: Range, none: pa.BooleanArray) -> pa.BooleanArray:
+def _overlap(points: tuple[Point, ...], bounds: Range, none: pa.BooleanArray) -> pa.BooleanArray:
     """For long lists of values that are not numbers: compares the bounds with those of the list. A file with
     only one value is looked up in the list.
     """
     values = [point.value for point in points]
     least, greatest = Point(min(values)), Point(max(values))
-    _, at_least, above = _sides(least, found, none)
-    below, at_most, _ = _sides(greatest, found, none)
+    _, at_least, above = _sides(least, bounds, none)
+    below, at_most, _ = _sides(greatest, bounds, none)
     overlap = pc.and_(pc.or_(at_least, above), pc.or_(at_most, below))
-    listed = pc.is_in(found.lower, value_set=pa.array(values, found.lower.type))
-    return pc.and_(overlap, pc.or_(pc.invert(_single(found)), listed))
+    listed = pc.is_in(bounds.lower, value_set=pa.array(values, bounds.lower.type))
+    return pc.and_(overlap, pc.or_(pc.invert(_single(bounds)), listed))
 
 
-def _single(found: Range) -> pa.BooleanArray:
+def _single(bounds: Range) -> pa.BooleanArray:
     """Whether all values of the file equal its lower bound."""
-    single = pc.and_not(surely(pc.equal(found.lower, found.upper)), found.some_nan)
-    return single if found.upper_is_prefix is None else pc.and_not(single, found.upper_is_prefix)
+    single = pc.and_not(surely(pc.equal(bounds.lower, bounds.upper)), bounds.some_nan)
+    return single if bounds.upper_is_prefix is None else pc.and_not(single, bounds.upper_is_prefix)
 
 
-def _starts_with(node: StartsWith, found: Range) -> Outcomes:
-    prefix = pa.scalar(node.prefix, found.lower.type)
-    lower_has, upper_has = (pc.starts_with(bound, node.prefix) for bound in (found.lower, found.upper))
-    reaches_down = pc.or_(maybe(pc.less_equal(found.lower, prefix)), maybe(lower_has))
-    reaches_up = pc.or_(maybe(pc.greater_equal(found.upper, prefix)), _extended_beyond(node.prefix, found))
-    true = pc.and_(pc.and_(reaches_down, reaches_up), found.some_value)
+def _starts_with(node: StartsWith, bounds: Range) -> Outcomes:
+    prefix = pa.scalar(node.prefix, bounds.lower.type)
+    lower_has, upper_has = (pc.starts_with(bound, node.prefix) for bound in (bounds.lower, bounds.upper))
+    reaches_down = pc.or_(maybe(pc.less_equal(bounds.lower, prefix)), maybe(lower_has))
+    reaches_up = pc.or_(maybe(pc.greater_equal(bounds.upper, prefix)), _extended_beyond(node.prefix, bounds))
+    true = pc.and_(pc.and_(reaches_down, reaches_up), bounds.some_value)
     if not node.whole:
-        return Outcomes(true, found.some_value, found.some_null)
+        return Outcomes(true, bounds.some_value, bounds.some_null)
     every = surely(pc.and_kleene(lower_has, upper_has))
-    return Outcomes(true, pc.and_not(found.some_value, every), found.some_null)
+    return Outcomes(true, pc.and_not(bounds.some_value, every), bounds.some_null)

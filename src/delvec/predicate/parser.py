@@ -146,8 +146,8 @@ class _Translation:
             return UNDECIDED
         null_safe = isinstance(tree, exp.NullSafeEQ | exp.NullSafeNEQ)
         if literal.kind == "null":
-            found: Node = IsNull(column) if null_safe else Constant(None)
-            return Not(found) if isinstance(tree, exp.NullSafeNEQ) else found
+            node: Node = IsNull(column) if null_safe else Constant(None)
+            return Not(node) if isinstance(tree, exp.NullSafeNEQ) else node
         point = self.point(column, literal)
         if point is None:
             return UNDECIDED
@@ -186,10 +186,10 @@ class _Translation:
         if column is None or pattern is None:
             return UNDECIDED
         prefix = _WILDCARD.split(pattern, maxsplit=1)[0]
-        found: Node = StartsWith(column, prefix, whole=pattern == prefix + "%")
+        node: Node = StartsWith(column, prefix, whole=pattern == prefix + "%")
         if prefix == pattern:
-            found = Compare(column, Point(pattern), equal=True)
-        return Not(found) if tree.args.get("negate") else found
+            node = Compare(column, Point(pattern), equal=True)
+        return Not(node) if tree.args.get("negate") else node
 
     def starts_with(self, tree: exp.Expr) -> Node:
         column, prefix = self._text_operands(tree)

@@ -88,15 +88,17 @@ class SqlSettings:
     @classmethod
     def of(cls, values: Mapping[str, str]) -> SqlSettings:
         """The value for a session in which these settings are set; the others have Spark's defaults."""
-        found = {name: str(value).strip().lower() for name, value in values.items() if name in RELEVANT}
-        ansi = found.get(ANSI, "true") == "true"
+        relevant = {name: str(value).strip().lower() for name, value in values.items() if name in RELEVANT}
+        ansi = relevant.get(ANSI, "true") == "true"
         return cls(
-            case_sensitive=found.get(CASE_SENSITIVE) == "true",
+            case_sensitive=relevant.get(CASE_SENSITIVE) == "true",
             time_zone=str(values.get(TIME_ZONE, "UTC")),
             ansi=ansi,
-            double_quoted_names=ansi and found.get(DOUBLE_QUOTED_NAMES) == "true",
-            zoned_timestamps=found.get(TIMESTAMP_TYPE, "timestamp_ltz") == "timestamp_ltz",
-            known=all(found[name] in _EXPECTED_OR_FOLLOWED[name] for name in found.keys() - {TIME_ZONE}),
+            double_quoted_names=ansi and relevant.get(DOUBLE_QUOTED_NAMES) == "true",
+            zoned_timestamps=relevant.get(TIMESTAMP_TYPE, "timestamp_ltz") == "timestamp_ltz",
+            known=all(
+                relevant[name] in _EXPECTED_OR_FOLLOWED[name] for name in relevant.keys() - {TIME_ZONE}
+            ),
         )
 
 

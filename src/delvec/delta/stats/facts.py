@@ -94,15 +94,15 @@ class SnapshotFacts:
     def _parse(self, columns: Mapping[ColumnPath, MeasuredColumn]) -> None:
         parsed = parser.parse(self._adds, list(columns.values()))
         self.counts = parsed.record_count, parsed.tight
-        for (path, column), found in zip(columns.items(), parsed.columns, strict=True):
+        for (path, column), stats in zip(columns.items(), parsed.columns, strict=True):
             is_text = is_string(column.type)
             self._columns[path] = ColumnStats(
-                lower=found.lower,
-                upper=found.upper,
-                null_count=found.null_count,
+                lower=stats.lower,
+                upper=stats.upper,
+                null_count=stats.null_count,
                 record_count=parsed.record_count,
                 # Each writer cuts texts at a length of its choice, so any upper bound may be a prefix.
-                upper_is_prefix=pc.is_valid(found.upper) if is_text else None,
+                upper_is_prefix=pc.is_valid(stats.upper) if is_text else None,
             )
 
 
@@ -138,9 +138,9 @@ class SelectedFacts:
         if not self._whole.is_parsed(path):
             return self._parsed().column(path)
         match self._whole.column(path):
-            case ColumnStats() as found:
+            case ColumnStats() as stats:
                 return ColumnStats(
-                    **{name: self._taken(getattr(found, name)) for name in ColumnStats.__slots__}
+                    **{name: self._taken(getattr(stats, name)) for name in ColumnStats.__slots__}
                 )
             case ConstantColumn() as constant:
                 return ConstantColumn(self._taken(constant.values), self._taken(constant.known))
@@ -160,9 +160,9 @@ def _fields(schema: Schema, path: ColumnPath) -> list[Field]:
     fields: list[Field] = []
     inside: Any = schema
     for name in path:
-        found = inside.find(name, case_sensitive=True) if isinstance(inside, Struct) else []
-        if not found:
+        matches = inside.find(name, case_sensitive=True) if isinstance(inside, Struct) else []
+        if not matches:
             return []
-        fields.append(found[0])
-        inside = found[0].type
+        fields.append(matches[0])
+        inside = matches[0].type
     return fields

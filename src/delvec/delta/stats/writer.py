@@ -40,17 +40,17 @@ def new_stats_texts(files: pa.Table, rules: StatsRules) -> list[str]:
 
 
 def _json_column(files: pa.Table, column: MeasuredColumn, string_length: int) -> _JsonColumn:
-    found, nothing = column_statistics(files, column.path), [None] * len(files)
-    if found is None:
+    statistics, nothing = column_statistics(files, column.path), [None] * len(files)
+    if statistics is None:
         return _JsonColumn(column.path, nothing, nothing, nothing)
-    nulls = nothing if column.type == Primitive("void") else found.null_count.to_pylist()
+    nulls = nothing if column.type == Primitive("void") else statistics.null_count.to_pylist()
     if not has_bounds(column.type):
         return _JsonColumn(column.path, nothing, nothing, nulls)
     # Readers of Delta take NaN for the largest number.
-    upper = pc.if_else(found.upper_covers_nan, found.upper, pa.scalar(None, found.upper.type))
+    upper = pc.if_else(statistics.upper_covers_nan, statistics.upper, pa.scalar(None, statistics.upper.type))
     return _JsonColumn(
         column.path,
-        lower_bounds(found.lower, column.type, string_length),
+        lower_bounds(statistics.lower, column.type, string_length),
         upper_bounds(upper, column.type, string_length),
         nulls,
     )
