@@ -1,15 +1,15 @@
-"""Which format the table at a location has; the one place outside the formats that knows them all.
+"""The formats, and which format the table at a location has. Only this module knows all formats.
 
-    _delta_log/…                                   Delta, also where Iceberg metadata lies beside it
+    _delta_log/…                                           Delta, also if Iceberg metadata is there too
     metadata/version-hint.text, metadata/*.metadata.json   Iceberg
 
-Where there is no table, the error says what there is instead.
+If there is no table, the error says what is there instead.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -26,12 +26,13 @@ from delvec.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from delvec.formats import Table
+from delvec.formats import Catalog, Table
 from delvec.row_delta import has_file_id
 from delvec.storage import Storage, open_storage
 
 DELTA = "delta"
 ICEBERG = "iceberg"
+DEFAULT_FORMAT = DELTA
 
 VECTOR_FILE_NAMES = (".bin", ".puffin")
 
@@ -40,38 +41,95 @@ _METADATA = "metadata"
 _VERSION_HINT = f"{_METADATA}/version-hint.text"
 _METADATA_FILE = ".metadata.json"
 _DATA_FILE = ".parquet"
-_NAMES_LOOKED_AT = 1000  # below a folder that is no table, to say what it is
+_MAX_NAMES_LISTED = 1000  # below a folder that is not a table, to describe what is in it
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A table format.
+
+    title     its name in messages
+    metadata  the folder inside a table that has the metadata
+    is_at     whether a table of this format is at the storage's root
+    table     the table at the storage's root, existing or new; None: delvec only recognizes the format
+    """
+
+    title: str
+    metadata: str
+    is_at: Callable[[Storage], bool]
+    table: Callable[[Storage], Table] | None
+
+
+def _is_delta(storage: Storage) -> bool:
+    # One or two requests answer this for nearly every table; listing a long log would take many.
+    return storage.exists(LAST_CHECKPOINT) or storage.exists(_FIRST_COMMIT) or bool(storage.list_folder(LOG))
+
+
+def _is_iceberg(storage: Storage) -> bool:
+    return storage.exists(_VERSION_HINT) or any(
+        entry.path.endswith(_METADATA_FILE) for entry in storage.list_folder(_METADATA)
+    )
+
+
+FORMATS: dict[str, Format] = {
+    DELTA: Format("Delta", LOG, _is_delta, DeltaTable),
+    ICEBERG: Format("Iceberg", _METADATA, _is_iceberg, None),
+}
+"""All formats by name. If a location has metadata of several formats, the first of them is its format."""
+
+
+def format_names() -> tuple[str, ...]:
+    """The formats whose tables can be opened and created."""
+    return tuple(name for name, known in FORMATS.items() if known.table is not None)
+
+
+def find_format(storage: Storage) -> str | None:
+    """The format of the table at the storage's root; None if no table is there."""
+    return next((name for name, known in FORMATS.items() if known.is_at(storage)), None)
+
+
+def find_catalog(catalog: object) -> Catalog | None:
+    """The catalog with a name, or the catalog that an object is; None if there is none.
+
+    No format has catalogs with names yet.
+    """
+    return catalog if isinstance(catalog, Catalog) else None
 
 
 def open_table(location_text: str, options: Mapping[str, str] | None = None) -> Table:
-    """The table at the location; TableNotFoundError says what is there where it is none."""
+    """The table at the location; TableNotFoundError says what is there instead."""
     storage = open_storage(location_text, options)
-    match find_format(storage):
-        case "delta":
-            return DeltaTable(storage)
-        case "iceberg":
-            message = f"Iceberg tables cannot be read yet: {storage.root}"
-            raise UnsupportedFeatureError(message, feature=ICEBERG)
-    raise TableNotFoundError(_what_is_there(storage))
+    found = find_format(storage)
+    if found is None:
+        raise TableNotFoundError(_what_is_there(storage))
+    return _table(found, storage, "read")
 
 
 def new_table(location_text: str, table_format: str, options: Mapping[str, str] | None = None) -> Table:
-    """The place of a table that is yet to be created; refuses one where a table is."""
+    """A table that is not created yet; refuses a location where a table exists."""
     storage = open_storage(location_text, options)
     found = find_format(storage)
     if found is not None:
         raise InvalidOperationError(f"a table ({found}) already exists: {storage.root}")
     _verify_no_data(storage)
-    if table_format == DELTA:
-        return DeltaTable(storage)
-    if table_format == ICEBERG:
-        message = f"Iceberg tables cannot be created yet: {storage.root}"
-        raise UnsupportedFeatureError(message, feature=ICEBERG)
-    raise InvalidOperationError(f"format is {table_format!r}, expected {DELTA} or {ICEBERG}")
+    if table_format not in FORMATS:
+        raise InvalidOperationError(f"format is {table_format!r}, expected {' or '.join(FORMATS)}")
+    return _table(table_format, storage, "created")
+
+
+def _table(name: str, storage: Storage, verb: str) -> Table:
+    known = FORMATS[name]
+    if known.table is None:
+        raise UnsupportedFeatureError(
+            f"{known.title} tables cannot be {verb} yet: {storage.root}", feature=name
+        )
+    return known.table(storage)
 
 
 def _verify_no_data(storage: Storage) -> None:
-    """Refuse a folder of Parquet files that belong to no table: readers of the folder would see both."""
+    """Refuse a folder of Parquet files that belong to no table: other readers of the folder would read the
+    old files and those of the new table.
+    """
     found = next((entry.path for entry in storage.list() if _is_data(entry.path)), None)
     if found is not None:
         raise InvalidOperationError(
@@ -81,27 +139,17 @@ def _verify_no_data(storage: Storage) -> None:
 
 
 def _is_data(path: str) -> bool:
-    """Whether Spark would read the file as one of a Parquet folder (no part of its path is hidden), and it is
-    none that a crashed create left.
+    """Whether Spark would read the file as part of a Parquet folder (no part of its path is hidden). Files
+    that a crashed ``create`` left behind do not count.
     """
     hidden = (part[:1] in ("_", ".") and "=" not in part for part in path.split("/"))
-    return path.endswith(".parquet") and not any(hidden) and not has_file_id(path)
-
-
-def find_format(storage: Storage) -> str | None:
-    """``delta``, ``iceberg``, or None where the storage's root is no table."""
-    # Two questions answer it for nearly every table, where listing a long log would take many.
-    if storage.exists(LAST_CHECKPOINT) or storage.exists(_FIRST_COMMIT) or storage.list_folder(LOG):
-        return DELTA
-    if storage.exists(_VERSION_HINT):
-        return ICEBERG
-    if any(entry.path.endswith(_METADATA_FILE) for entry in storage.list_folder(_METADATA)):
-        return ICEBERG
-    return None
+    return path.endswith(_DATA_FILE) and not any(hidden) and not has_file_id(path)
 
 
 def write_sample_table(location_text: str, options: Mapping[str, str] | None = None) -> Table:
-    """A small table with deletion vectors, written where none is; always the same rows and versions."""
+    """Write a small table with deletion vectors: always the same rows and versions. Refuses a location where
+    a table exists.
+    """
     storage = open_storage(location_text, options)
     sample.write(storage)
     return DeltaTable(storage)
@@ -109,7 +157,7 @@ def write_sample_table(location_text: str, options: Mapping[str, str] | None = N
 
 @dataclass(frozen=True, slots=True)
 class VectorBlob:
-    """A blob in a vector file: where it starts, its bytes with their frame, and what the file says of it."""
+    """A blob in a vector file: its offset, its bytes with length and CRC, and its attributes in the file."""
 
     offset: int
     data: bytes
@@ -121,9 +169,9 @@ class VectorBlob:
 
 
 def open_vector_file(location_text: str, options: Mapping[str, str] | None = None) -> list[VectorBlob]:
-    """The blobs of a vector file that is no part of any table: Delta's, a Puffin file, or one blob alone.
+    """The blobs of a vector file outside of any table: a Delta vector file, a Puffin file, or a single blob.
 
-    What the file is is told by its bytes, not by its name. The vectors themselves are not checked.
+    The bytes decide which of these it is, not the name. The vectors themselves are not checked.
     """
     root = location.normalize(location_text)
     folder, _, name = root.rpartition("/")
@@ -153,7 +201,7 @@ def _puffin_blobs(data: bytes) -> Iterator[VectorBlob]:
 
 
 def _what_is_there(storage: Storage) -> str:
-    """Why the root is no table, and where one is if it is near."""
+    """Why there is no table at the root, and which folder above it is a table."""
     table = _table_above(storage)
     near = f"; {table} is a table" if table else ""
     if _is_file(storage):
@@ -161,11 +209,11 @@ def _what_is_there(storage: Storage) -> str:
     files = [entry.path for entry in storage.list_folder()]
     local = Path(storage.root) if storage.root.startswith("/") else None
     if local is not None:
-        files += islice(_names_below(local), _NAMES_LOOKED_AT)
-    if any(path.endswith(_DATA_FILE) for path in files):
-        what = "the folder has Parquet files but no table metadata, expected _delta_log/ or metadata/"
-    elif files:
-        what = "the folder has files but no table metadata, expected _delta_log/ or metadata/"
+        files += islice(_names_below(local), _MAX_NAMES_LISTED)
+    if files:
+        kind = "Parquet files" if any(path.endswith(_DATA_FILE) for path in files) else "files"
+        expected = " or ".join(f"{known.metadata}/" for known in FORMATS.values())
+        what = f"the folder has {kind} but no table metadata, expected {expected}"
     elif local is not None and local.is_dir():
         what = "the folder is empty"
     else:
@@ -188,7 +236,7 @@ def _table_above(storage: Storage) -> str | None:
     segments = key.split("/")
     for count in range(len(segments) - 1, -1, -1):
         above = location.join(store, "/".join(segments[:count])) if count else store
-        with suppress(StorageError):  # a folder that may not be read holds no answer
+        with suppress(StorageError):  # no permission to read this folder
             if find_format(Storage(above, storage.options)) is not None:
                 return above
     return None

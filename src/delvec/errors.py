@@ -1,16 +1,16 @@
-"""Every error delvec raises on purpose.
+"""The errors of delvec.
 
     DelvecError
-    ├── FormatError                a file that breaks its format; carries path and offset
-    │   └── CorruptVectorError     a deletion vector that cannot be trusted
-    ├── StorageError               the store refused or failed; carries path
-    │   └── ObjectNotFoundError    nothing is stored at the path
-    ├── UnsupportedFeatureError    a table or a store that asks for what delvec does not do
-    ├── CommitConflictError        another writer won, and the change cannot be put on top
+    ├── FormatError                a file violates its format; has path and offset
+    │   └── CorruptVectorError     a deletion vector is damaged
+    ├── StorageError               the store refused a request or failed; has the path
+    │   └── ObjectNotFoundError    no file at the path
+    ├── UnsupportedFeatureError    the table or the store needs a feature that delvec does not have
+    ├── CommitConflictError        another writer committed first, and the change cannot be rebased
     ├── TableNotFoundError         no table at the location
-    └── InvalidOperationError      a bad request; names the column, option, version or clause
+    └── InvalidOperationError      an invalid request; names the column, option, version or clause
 
-A message says what, where, found and expected, in that order:
+A message says what is wrong, what was found, what was expected, and where:
 ``vector CRC is 0x1a2b3c4d, expected 0x99887766: orders/deletion_vector_….bin at 1``.
 """
 
@@ -18,20 +18,22 @@ from __future__ import annotations
 
 
 class DelvecError(Exception):
-    """The root: catching it catches whatever delvec raises on purpose."""
+    """The base class of all errors of delvec."""
 
 
 class FormatError(DelvecError):
-    """A file that is not what its format says. ``path`` and ``offset`` name the place, where known."""
+    """A file violates its format. ``path`` and ``offset`` say where, if known."""
 
     def __init__(self, message: str, *, path: str | None = None, offset: int | None = None) -> None:
         self.message = message
         self.path = path
         self.offset = offset
-        super().__init__(message + _place(path, offset))
+        super().__init__(message + _position(path, offset))
 
     def at(self, path: str, offset: int | None = None) -> FormatError:
-        """The same error with its place filled in, for code that learns the place further out."""
+        """The same error with a path and an offset, unless it has them already. For callers that know
+        them.
+        """
         return type(self)(
             self.message,
             path=self.path if self.path is not None else path,
@@ -40,24 +42,24 @@ class FormatError(DelvecError):
 
 
 class CorruptVectorError(FormatError):
-    """A deletion vector that cannot be trusted. It is never read as "nothing deleted"."""
+    """A deletion vector is damaged. It is never read as "no rows deleted"."""
 
 
 class StorageError(DelvecError):
-    """The object store refused a request or failed at it. ``path`` is the object asked for."""
+    """The store refused a request or failed. ``path`` is the requested file."""
 
     def __init__(self, message: str, *, path: str | None = None) -> None:
         self.message = message
         self.path = path
-        super().__init__(message + _place(path, None))
+        super().__init__(message + _position(path, None))
 
 
 class ObjectNotFoundError(StorageError):
-    """Nothing is stored at ``path``."""
+    """There is no file at ``path``."""
 
 
 class UnsupportedFeatureError(DelvecError):
-    """The table or the store needs something that delvec does not do; ``feature`` is its name."""
+    """The table or the store needs a feature that delvec does not have; ``feature`` is its name."""
 
     def __init__(self, message: str, *, feature: str | None = None) -> None:
         self.feature = feature
@@ -65,7 +67,7 @@ class UnsupportedFeatureError(DelvecError):
 
 
 class CommitConflictError(DelvecError):
-    """Another writer committed first, and this change cannot be put on top of it."""
+    """Another writer committed first, and this change cannot be rebased on that commit."""
 
 
 class TableNotFoundError(DelvecError):
@@ -73,14 +75,14 @@ class TableNotFoundError(DelvecError):
 
 
 class InvalidOperationError(DelvecError):
-    """A bad request: the message names the column, option, version or clause."""
+    """An invalid request. The message names the column, option, version or clause."""
 
 
 class SubqueryScopeWarning(UserWarning):
-    """A bare column in a subquery of a condition means another table than it seems to."""
+    """A column without a qualifier in a subquery of a condition belongs to another table than it seems to."""
 
 
-def _place(path: str | None, offset: int | None) -> str:
+def _position(path: str | None, offset: int | None) -> str:
     if path is None:
         return "" if offset is None else f" at {offset}"
     return f": {path}" if offset is None else f": {path} at {offset}"

@@ -7,8 +7,8 @@ which format is at a location.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -143,4 +143,17 @@ class Table(Protocol):
         Columns: version, timestamp, operation, parameters, metrics, read_version, isolation_level,
         is_blind_append, user_name, engine.
         """
+        ...
+
+
+OptionsFor = Callable[[str], Mapping[str, str]]
+"""The storage options for a location."""
+
+
+@runtime_checkable
+class Catalog(Protocol):
+    """Finds tables by name."""
+
+    def open_table(self, identifier: Sequence[str], options_for: OptionsFor) -> Table:
+        """The table with this identifier, such as ``("db", "orders")``; TableNotFoundError if none has it."""
         ...

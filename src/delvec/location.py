@@ -1,14 +1,14 @@
-"""Where things are, as text: locations of tables and of the files that logs name. No I/O.
+"""Locations of tables and of their files, as text. No I/O.
 
-Three kinds of text meet here, and each is decoded at exactly one place:
+There are three kinds of text, and only this module decodes them:
 
-    what a person writes       /lake/a b        s3a://bucket/a b      file:///lake/a%20b
-    what a log records (raw)   a%20b.parquet    s3a://bucket/a%20b    file:/lake/a%20b      URI-encoded
-    a location (ours)          /lake/a b        s3://bucket/a b       /lake/a b             decoded, absolute
+    typed by a user            /lake/a b        s3a://bucket/a b      file:///lake/a%20b
+    recorded in a log (raw)    a%20b.parquet    s3a://bucket/a%20b    file:/lake/a%20b      URI-encoded
+    a location in delvec       /lake/a b        s3://bucket/a b       /lake/a b             decoded, absolute
 
-``normalize`` goes from the first to the third, ``resolve`` from the second to the third. Only ``file:`` URLs
-are URI-encoded in the first: other text is the name itself, as Hadoop's ``Path`` takes it, so a location is
-its own normal form. Segments that are empty or ``.`` are dropped.
+``normalize`` turns the first kind into the third, ``resolve`` the second into the third. In the first kind
+only ``file:`` URLs are URI-encoded; other text is the name itself, as in Hadoop's ``Path``. So normalizing a
+location does not change it. Empty segments and ``.`` are dropped.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ _ALIASES = {**_S3_NAMES, "gcs": "gs", **_AZURE_NAMES}
 _WITH_ACCOUNT = ("abfss", "wasbs")  # container@account.host
 _WITH_BUCKET = ("s3", "gs", "az", "memory")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
-# What java.net.URI leaves alone in a path, besides letters and digits; the rest of ASCII is encoded.
+# The ASCII characters, besides letters and digits, that java.net.URI does not encode in a path.
 _URI_PATH = "/-_.!~*'():@&=+$,;"
 _OTHER_SPACES = r"\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _TO_ENCODE = re.compile(rf"[^A-Za-z0-9{re.escape(_URI_PATH)}\u00a1-\U0010ffff]|[{_OTHER_SPACES}]")
-# Any of these in a raw path, and it is resolved by itself; without them it is the name as it stands.
-_ODD = r"%|//|:/|(?:^|/)\.|^/|/$|^$|\x00"
+# A raw path that contains one of these is resolved individually; any other raw path is the name itself.
+_SPECIAL = r"%|//|:/|(?:^|/)\.|^/|/$|^$|\x00"
 _SLASH, _DOT, _COLON = b"/.:"
 
 
 def normalize(location: str) -> str:
-    """The location a person means: absolute, decoded, without a trailing slash.
+    """The location for text that a user typed: absolute, decoded, without a trailing slash.
 
-    Unsupported schemes are refused by name (UnsupportedFeatureError), text that names no place, or leaves its
-    bucket by ``..``, too (InvalidOperationError).
+    Refuses an unsupported scheme by name (UnsupportedFeatureError), and text that is not a location or leaves
+    its bucket with ``..`` (InvalidOperationError).
     """
     text = os.fspath(location)
     if not text or "\0" in text:
@@ -63,7 +63,7 @@ def normalize(location: str) -> str:
 
 
 def decode(uri_text: str) -> str:
-    """Percent-decodes once. Broken escapes, and escapes that are no UTF-8, are refused (FormatError)."""
+    """Percent-decode the text once. Refuses broken escapes and escapes that are not UTF-8 (FormatError)."""
     if "%" not in uri_text:
         return uri_text
     bad = _BAD_ESCAPE.search(uri_text)
@@ -79,25 +79,25 @@ def decode(uri_text: str) -> str:
 
 
 def encode(path: str) -> str:
-    """The inverse of ``decode``, as Hadoop's ``Path.toUri`` writes: non-ASCII letters stay as they are.
+    """The inverse of ``decode``, as Hadoop's ``Path.toUri`` does it: non-ASCII letters are not encoded.
 
-    A relative path whose start looks like a scheme (``a:/b``) has that colon encoded.
+    If the start of a relative path looks like a scheme (``a:/b``), its colon is encoded.
     """
-    text = _TO_ENCODE.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), path)
+    text = _TO_ENCODE.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), path)
     if _SCHEME.match(text) and _scheme_is_unknown(text):
         text = text.replace(":", "%3A", 1)
     return text
 
 
 def resolve(root: str, raw: str) -> str:
-    """The location that ``raw``, URI-encoded as a log records it, names in the table at ``root``.
+    """The location of the raw (URI-encoded) path ``raw`` in the table at ``root``.
 
-    A relative one is decoded and joined to ``root``; it is refused (FormatError) when it is empty or would
-    leave the root. An absolute one (a scheme, or a leading slash) is decoded and normalised.
+    A relative path is decoded and joined to ``root``; it is refused (FormatError) if it is empty or leaves
+    the root. An absolute path (with a scheme or a leading slash) is decoded and normalized.
     """
     scheme = _scheme(raw)
     text = decode(raw)
-    _check_no_nul(raw, text, root)
+    _verify_no_nul(raw, text, root)
     if scheme == "file":
         return _absolute_path(_file_path(raw, text))
     if scheme is not None:
@@ -108,22 +108,22 @@ def resolve(root: str, raw: str) -> str:
 
 
 def resolve_many(root: str, raw: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """``resolve`` for a column: names that need no decoding in one pass, and only the rest one by one.
-
-    Null stays null. The distinct folders of encoded names are decoded once each.
+    """``resolve`` for a column. All names that need no decoding are resolved in one pass, only the others one
+    by one. Nulls stay null. Each distinct folder of encoded names is decoded once.
     """
     column = raw.combine_chunks() if isinstance(raw, pa.ChunkedArray) else raw
-    if isinstance(column, pa.ChunkedArray):  # more text than one array of 32-bit offsets holds
+    if isinstance(column, pa.ChunkedArray):  # too much text for one array with 32-bit offsets
         column = column.cast(pa.large_string()).combine_chunks()
     joined = pc.binary_replace_slice(column, 0, 0, _as_folder(root)).cast(column.type)
     if _is_plain(column):
         return joined
-    odd = pc.fill_null(pc.match_substring_regex(column, _ODD), False)  # noqa: FBT003
-    return pc.replace_with_mask(joined, odd, _resolve_odd(root, column.filter(odd)).cast(column.type))
+    special = pc.fill_null(pc.match_substring_regex(column, _SPECIAL), False)  # noqa: FBT003
+    resolved = _resolve_special(root, column.filter(special)).cast(column.type)
+    return pc.replace_with_mask(joined, special, resolved)
 
 
 def _is_plain(column: pa.Array) -> bool:
-    """Whether no name can be odd, told from all the text at once, which costs less than asking each row."""
+    """Whether no name is special. Looks at the text of all rows at once, which is faster than row by row."""
     if not len(column) or column.null_count:
         return False
     _, offset_bytes, data = column.buffers()
@@ -146,17 +146,17 @@ def _is_plain(column: pa.Array) -> bool:
     return not ((before == _COLON) | (after == _SLASH) | (after == _DOT)).any()
 
 
-def _resolve_odd(root: str, column: pa.Array) -> pa.Array:
-    """Odd names by their folders, of which there are few, where the folders can be resolved alone."""
+def _resolve_special(root: str, column: pa.Array) -> pa.Array:
+    """Resolve the few distinct folders instead of each name, if the last parts of the names are plain."""
     parts = pc.split_pattern(column, "/", max_splits=1, reverse=True)
     if pc.all(pc.equal(pc.list_value_length(parts), 2)).as_py():
         names = pc.list_element(parts, 1)
         if _is_plain(names):
             folders = pc.list_element(parts, 0).dictionary_encode()
-            with suppress(FormatError):  # the error is to name the whole path: found again below
+            with suppress(FormatError):  # raised again below, with the whole path in its message
                 resolved = [_as_folder(resolve(root, f"{raw}/")) for raw in folders.dictionary.to_pylist()]
-                found = pa.array(resolved, names.type).take(folders.indices)
-                return pc.binary_join_element_wise(found, names, pa.scalar("", names.type))
+                prefixes = pa.array(resolved, names.type).take(folders.indices)
+                return pc.binary_join_element_wise(prefixes, names, pa.scalar("", names.type))
     return pa.array([resolve(root, raw) for raw in column.to_pylist()], column.type)
 
 
@@ -165,18 +165,18 @@ def _as_folder(location: str) -> str:
 
 
 def relative(root: str, location: str) -> str | None:
-    """The path of ``location`` below ``root`` (both locations), or None when it is elsewhere or the root."""
+    """The path of ``location`` relative to ``root``; None if it is not below the root."""
     base = _as_folder(root)
     return location[len(base) :] if location.startswith(base) and len(location) > len(base) else None
 
 
 def join(root: str, path: str) -> str:
-    """The location of ``path``, decoded and relative, below ``root``."""
+    """The location of a decoded, relative path below ``root``."""
     return _as_folder(root) + path
 
 
 def split_store(location: str) -> tuple[str, str]:
-    """The store of a location (``s3://bucket``, or ``/`` on this machine) and the name in that store."""
+    """The store of a location (``s3://bucket``, or ``/`` for local files) and the key in that store."""
     if location.startswith("/"):
         return "/", location[1:]
     scheme, _, rest = location.partition("://")
@@ -185,13 +185,13 @@ def split_store(location: str) -> tuple[str, str]:
 
 
 def is_absolute(path: str) -> bool:
-    """Whether ``path`` names a place by itself, by a scheme or a leading slash."""
+    """Whether ``path`` has a scheme or a leading slash."""
     return path.startswith("/") or _SCHEME.match(path) is not None
 
 
 def _scheme(text: str) -> str | None:
-    found = _SCHEME.match(text)
-    return found[1].lower() if found else None
+    match = _SCHEME.match(text)
+    return match[1].lower() if match else None
 
 
 def _scheme_is_unknown(text: str) -> bool:
@@ -200,7 +200,7 @@ def _scheme_is_unknown(text: str) -> bool:
 
 
 def _file_path(raw: str, text: str) -> str:
-    """The path of a ``file:`` URL, of which only this machine's are known."""
+    """The path of a ``file:`` URL; refuses the URL of another host."""
     rest = text[len("file:") :]
     if not rest.startswith("//"):
         return rest
@@ -213,7 +213,7 @@ def _file_path(raw: str, text: str) -> str:
 
 
 def _absolute_path(text: str) -> str:
-    """A local path without ``.``, ``..`` and doubled slashes; ``..`` at the top stays at the top."""
+    """A local path without ``.``, ``..`` and doubled slashes; ``..`` above the root is dropped."""
     return "/" + os.path.normpath(text).lstrip("/")
 
 
@@ -247,6 +247,6 @@ def _inside(raw: str, text: str, root: str) -> str:
     return "/".join(segments)
 
 
-def _check_no_nul(raw: str, text: str, root: str) -> None:
+def _verify_no_nul(raw: str, text: str, root: str) -> None:
     if "\0" in text:
         raise FormatError(f"path {raw!r} contains a NUL character, expected a file's name", path=root)

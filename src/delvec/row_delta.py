@@ -15,6 +15,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
+from delvec.errors import InvalidOperationError
 from delvec.footers.statistics import RECORD_COUNT, SPLIT_OFFSETS, SPLIT_OFFSETS_TYPE, MeasuredColumn
 from delvec.partition_spec import UNPARTITIONED, PartitionSpec
 from delvec.plan import Base
@@ -193,6 +194,15 @@ class Isolation(StrEnum):
     SERIALIZABLE = "serializable"
     WRITE_SERIALIZABLE = "write-serializable"
     SNAPSHOT = "snapshot"
+
+    @classmethod
+    def of(cls, text: str) -> Isolation:
+        """The level with this name. Case, hyphens and a final "isolation" do not count."""
+        known = {level.replace("-", ""): level for level in cls}
+        level = known.get(text.lower().replace("-", "").removesuffix("isolation"))
+        if level is None:
+            raise InvalidOperationError(f"isolation is {text!r}, expected one of {', '.join(cls)}")
+        return level
 
 
 @dataclass(frozen=True, slots=True)

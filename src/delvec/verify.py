@@ -1,13 +1,13 @@
-"""Whether a version of a table is sound: its vectors, data files and metadata, checked against each other.
+"""Checks a version of a table: its vectors, data files and metadata, against each other.
 
-    vector       each deletion vector can be read and passes every check of its blob, cardinality included
+    vector       each deletion vector can be read and passes all checks of its blob, including the cardinality
     position     no vector deletes a row that its data file does not have
-    data-file    each data file is there and has the recorded size
-    duplicate    no data file is live twice
-    statistics   record counts, null counts and bounds are there and do not contradict themselves
-    metadata     the table's own metadata can be read, none of its files that are read is damaged
+    data-file    each data file exists and has the recorded size
+    duplicate    no data file is listed twice
+    statistics   record counts, null counts and bounds exist and do not contradict each other
+    metadata     the table's metadata can be read, and none of the metadata files that are read is damaged
 
-Nothing is changed. What is found is returned, not raised; a store that fails at a request is raised.
+Changes nothing. Problems of the table are returned as findings; only a failing store raises an error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ERROR = "error"
 WARNING = "warning"
 
 _READERS = 16
-# From here on listing the whole table takes fewer requests than asking for each file.
+# For this many files and more, listing the table takes fewer requests than one request per file.
 _LIST_FROM = 2000
 
 
@@ -52,7 +52,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was checked and what was found; ``version`` is None where not even that could be read."""
+    """What was checked, and the findings. ``version`` is None if the version could not be read."""
 
     location: str
     version: int | None
@@ -71,7 +71,7 @@ class Report:
 
 
 Progress = Callable[[str, int, int], None]
-"""Called as (what, done, of how many) while a long check runs."""
+"""Called as (what, done, total) while a long check runs."""
 
 
 def verify_table(
@@ -82,14 +82,14 @@ def verify_table(
     progress: Progress | None = None,
 ) -> Report:
     """Check a version of the table, the newest by default."""
-    found: int | None = None
+    checked: int | None = None
     try:
         snapshot = table.snapshot(version, timestamp)
-        found = snapshot.version
+        checked = snapshot.version
         plan = snapshot.plan()
     except FormatError as error:
         finding = Finding(ERROR, "metadata", error.path or table.location, str(error))
-        return Report(table.location, found, 0, 0, 0, (finding,))
+        return Report(table.location, checked, 0, 0, 0, (finding,))
     report = verify_plan(plan, table.storage, progress=progress)
     damaged = tuple(
         Finding(ERROR, "metadata", error.path or table.location, str(error)) for error in snapshot.passed_over
@@ -98,14 +98,14 @@ def verify_table(
 
 
 def verify_plan(plan: ScanPlan, storage: Storage, *, progress: Progress | None = None) -> Report:
-    """Check every file and vector of a plan. One with a delete that delvec does not apply is refused."""
+    """Check every file and vector of a plan. Refuses a plan with a delete that delvec does not apply."""
     verify_applied(plan)
-    tell = progress or _tell_nobody
+    report = progress or _no_report
     checks = (
-        _check_not_twice(plan),
+        _check_duplicates(plan),
         _check_statistics(plan),
-        _check_vectors(plan, storage, tell),
-        _check_data_files(plan, storage, tell),
+        _check_vectors(plan, storage, report),
+        _check_data_files(plan, storage, report),
     )
     return Report(
         location=plan.location,
@@ -117,24 +117,24 @@ def verify_plan(plan: ScanPlan, storage: Storage, *, progress: Progress | None =
     )
 
 
-def _tell_nobody(what: str, done: int, count: int) -> None:
+def _no_report(what: str, done: int, count: int) -> None:
     del what, done, count
 
 
-def _check_not_twice(plan: ScanPlan) -> Iterator[Finding]:
+def _check_duplicates(plan: ScanPlan) -> Iterator[Finding]:
     counted = plan.files.group_by("location").aggregate([("location", "count")])
     for row in counted.filter(pc.greater(counted.column("location_count"), 1)).to_pylist():
         message = f"data file is listed {row['location_count']} times, expected once"
         yield Finding(ERROR, "duplicate", row["location"], message)
 
 
-def _check_vectors(plan: ScanPlan, storage: Storage, tell: Progress) -> Iterator[Finding]:
+def _check_vectors(plan: ScanPlan, storage: Storage, report: Progress) -> Iterator[Finding]:
     count = len(plan.deletes)
     owners = plan.files.filter(pc.is_valid(plan.files.column("vector")))
     vectors, paths, records = (owners.column(n).to_pylist() for n in ("vector", "location", "record_count"))
     owner = dict(zip(vectors, zip(paths, records, strict=True), strict=True))
     for done, examined in enumerate(examine_vectors(storage, plan.deletes), 1):
-        tell("vectors", done, count)
+        report("vectors", done, count)
         path, rows = owner[examined.row]
         if examined.error is not None:
             yield Finding(ERROR, "vector", path, str(examined.error))
@@ -153,11 +153,11 @@ def _check_positions(examined: Examined, path: str, rows: int | None) -> Iterato
         yield Finding(ERROR, "position", path, message)
 
 
-def _check_data_files(plan: ScanPlan, storage: Storage, tell: Progress) -> Iterator[Finding]:
+def _check_data_files(plan: ScanPlan, storage: Storage, report: Progress) -> Iterator[Finding]:
     paths, sizes = (plan.files.column(name).to_pylist() for name in ("location", "size"))
-    found = _sizes(storage, paths)
-    for done, (path, expected, size) in enumerate(zip(paths, sizes, found, strict=True), 1):
-        tell("data files", done, len(paths))
+    actual = _sizes(storage, paths)
+    for done, (path, expected, size) in enumerate(zip(paths, sizes, actual, strict=True), 1):
+        report("data files", done, len(paths))
         if size is None:
             yield Finding(ERROR, "data-file", path, "data file is missing")
         elif size != expected:
@@ -166,7 +166,7 @@ def _check_data_files(plan: ScanPlan, storage: Storage, tell: Progress) -> Itera
 
 
 def _sizes(storage: Storage, paths: list[str]) -> Iterator[int | None]:
-    """The size of each file, None where there is none."""
+    """The size of each file; None if the file does not exist."""
     listed: dict[str, int] = {}
     if len(paths) >= _LIST_FROM:
         listed = {location.join(storage.root, entry.path): entry.size for entry in storage.list()}
@@ -185,8 +185,8 @@ def _sizes(storage: Storage, paths: list[str]) -> Iterator[int | None]:
 
 def _check_statistics(plan: ScanPlan) -> Iterator[Finding]:
     records = plan.facts.record_count
-    yield from _found(plan, pc.is_null(records), "row count is not recorded", severity=WARNING)
-    yield from _found(plan, pc.less(records, 0), "row count is negative")
+    yield from _findings(plan, pc.is_null(records), "row count is not recorded", severity=WARNING)
+    yield from _findings(plan, pc.less(records, 0), "row count is negative")
     for path in _leaves(plan.schema):
         stats = plan.facts.column(path)
         if isinstance(stats, ColumnStats):
@@ -196,13 +196,13 @@ def _check_statistics(plan: ScanPlan) -> Iterator[Finding]:
 def _check_column(plan: ScanPlan, name: str, stats: ColumnStats) -> Iterator[Finding]:
     nulls = stats.null_count
     outside = pc.or_kleene(pc.less(nulls, 0), pc.greater(nulls, stats.record_count))
-    yield from _found(plan, outside, f"null count of {name} is not between 0 and the number of rows")
+    yield from _findings(plan, outside, f"null count of {name} is not between 0 and the number of rows")
     if not pa.types.is_nested(stats.lower.type):
         crossed = pc.greater(stats.lower, stats.upper)
-        yield from _found(plan, crossed, f"lower bound of {name} is above its upper bound")
+        yield from _findings(plan, crossed, f"lower bound of {name} is above its upper bound")
 
 
-def _found(
+def _findings(
     plan: ScanPlan, bad: pa.Array | pa.ChunkedArray, message: str, *, severity: str = ERROR
 ) -> Iterator[Finding]:
     rows = np.flatnonzero(pc.fill_null(bad, False).to_numpy(zero_copy_only=False))  # noqa: FBT003

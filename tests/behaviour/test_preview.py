@@ -14,7 +14,7 @@ from pyspark.sql import functions
 from delvec.errors import FormatError, InvalidOperationError
 from delvec.spark import dry_run, remove_rows
 from delvec.spark.dry_run import GROWN_VECTOR, NEW_VECTOR, OUTCOMES, REMOVED, REWRITTEN
-from delvec.spark.progress import told_to
+from delvec.spark.progress import reported_to
 from delvec.table import Table
 from lake import Lake
 from scanning import opened
@@ -213,10 +213,10 @@ def test_a_condition_may_be_a_column(copied):
 
 
 def test_rows_found_are_told(copied):
-    table, heard = copied(), []
-    with told_to(lambda *told: heard.append(told)):
+    table, reports = copied(), []
+    with reported_to(lambda *report: reports.append(report)):
         previewed(table, "delete", "v = 3 AND p = 0")
-    assert heard == [("rows found", 1)]
+    assert reports == [("rows found", 1)]
 
 
 @pytest.mark.parametrize(

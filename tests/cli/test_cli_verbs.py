@@ -325,17 +325,17 @@ def test_another_writer_came_first(delvec, orders, in_spark, monkeypatch):
 
 def shown(bar):
     (task,) = bar.tasks
-    return (task.description, task.completed, task.total, task.fields["told"])
+    return (task.description, task.completed, task.total, task.fields["counts"])
 
 
 def test_the_line_of_progress():
     bar = Progress(console=Console(file=io.StringIO()))
-    line = Line(bar, bar.add_task("Spark", total=None, told=""))
+    line = Line(bar, bar.add_task("Spark", total=None, counts=""))
     line.running([Stage(4, 1, 3)])
     assert shown(bar) == ("Spark stage 4", 1, 3, "")
-    line.told("rows found", 1000)
-    line.told("files written", 2)
-    line.told("rows found", 234)
+    line.count("rows found", 1000)
+    line.count("files written", 2)
+    line.count("rows found", 234)
     line.running([Stage(4, 3, 3), Stage(5, 0, 7)])
     assert shown(bar) == ("Spark stages 4, 5", 3, 10, "1,234 rows found, 2 files written")
     line.running([])
@@ -382,7 +382,7 @@ def test_a_jvm_that_goes_away_ends_the_watch_quietly():
         def getActiveStageIds(self):  # noqa: N802 - the name is Spark's
             raise ConnectionError
 
-    with progress._asked(Tracker(), lambda _: None):
+    with progress._polled(Tracker(), lambda _: None):
         time.sleep(2 * progress._INTERVAL)
 
 
@@ -395,11 +395,11 @@ def test_no_progress_is_shown_where_no_one_looks(capsys, hidden):
 
 @pytest.mark.spark
 def test_verbs_tell_what_they_do(spark, orders):
-    from delvec.spark.progress import told_to
+    from delvec.spark.progress import reported_to
     from delvec.table import Table
 
     table, heard = Table.open(spark, str(orders)), []
-    with told_to(lambda *told: heard.append(told)):
+    with reported_to(lambda *told: heard.append(told)):
         table.delete("customer = 'gus'")
         table.update({"amount": "0"}, "id = 36")
     found, *rest = heard

@@ -1,4 +1,4 @@
-"""The arguments that commands share, so that each has one name, one meaning and one help text everywhere."""
+"""Arguments that several commands have, with one name, one meaning and one help text."""
 
 from __future__ import annotations
 
@@ -64,17 +64,17 @@ StorageOptions = Annotated[
 
 
 def storage_options(given: Sequence[str] | None) -> dict[str, str]:
-    """The options as a mapping; what is no KEY=VALUE is refused."""
-    found: dict[str, str] = {}
+    """The options as a mapping; refuses text that is not KEY=VALUE."""
+    options: dict[str, str] = {}
     for text in given or ():
         key, equals, value = text.partition("=")
         if not equals or not key:
-            # The text is not repeated: what follows a forgotten key may be a secret.
+            # The message does not repeat the text: without its key, a value may be a secret.
             raise InvalidOperationError("--option is not KEY=VALUE")
-        found[key] = value
-    return found
+        options[key] = value
+    return options
 
 
 def first(count: int, limit: int) -> int:
-    """How many of ``count`` things are shown."""
+    """How many of ``count`` entries are shown; a limit of 0 shows all."""
     return min(count, limit) if limit else count

@@ -1,8 +1,8 @@
-"""What is surely wrong with a change or a statement, told before Spark starts, which takes seconds.
+"""Checks of a change or a statement before Spark starts, because starting Spark takes seconds.
 
-Only what Spark would refuse under any setting is refused here: a quote or a bracket that does not end, a
-table that is not there, a column that the table does not have, a simple condition that does not parse.
-Everything else is left to Spark.
+Refuses only what Spark would refuse under any setting: a quote or a bracket that does not end, a table that
+does not exist, a column that the table does not have, a simple condition that cannot be parsed. Spark checks
+everything else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from delvec.predicate.parser import parse_expression
 from delvec.schema import Schema
 from delvec.statements.cursor import Name, Span, verify_brackets
 from delvec.statements.lexer import Kind, Token, tokenize
-from delvec.statements.parse_ddl import is_path
 from delvec.statements.statement import (
     Create,
     CreateView,
@@ -34,22 +33,22 @@ from delvec.statements.statement import (
 )
 from delvec.statements.table_references import relations
 
-# Of expressions made of these, columns, numbers and strings, sqlglot accepts at least what Spark accepts.
+# If an expression has only these, columns, numbers and strings, sqlglot accepts it whenever Spark does.
 _SIMPLE_WORDS = frozenset(("AND", "OR", "NOT", "IS", "NULL", "IN", "BETWEEN", "LIKE", "TRUE", "FALSE"))
 _SIMPLE_SYMBOLS = frozenset(("=", "<", ">", "<=", ">=", "<>", "!=", "(", ")", ",", "+", "-", "*", "/"))
-_NO_COLUMNS = frozenset(("default",))
+_NOT_COLUMNS = frozenset(("default",))
 
 
 def readable_snapshot(path: str, options: Mapping[str, str]) -> Snapshot | None:
-    """The newest version; None where only Spark's session may know how to reach the store."""
+    """The newest version; None if only the Spark session may have the credentials for the store."""
     if not options and not location.normalize(path).startswith("/"):
         return None
     return detect.open_table(path, options).snapshot()
 
 
 def verify_expression(text: str, schema: Schema, what: str) -> None:
-    """Refuse an expression over the table's rows that cannot be right; ``what`` names it in the error."""
-    if "${" in text:  # Spark puts the value of a setting in its place
+    """Refuse an expression that is certainly wrong; ``what`` names it in the error."""
+    if "${" in text:  # Spark substitutes variables
         return
     tokens = tokenize(text)
     if tokens[0].kind is Kind.END:
@@ -65,17 +64,17 @@ def verify_expression(text: str, schema: Schema, what: str) -> None:
 
 
 def verify_column(name: str, schema: Schema, what: str) -> None:
-    """Refuse a column that gets a value and is not there; a name of several parts is left to Spark."""
+    """Refuse to set a column that does not exist; Spark checks names with several parts."""
     tokens = tokenize(name)[:-1]
     if len(tokens) == 1 and tokens[0].is_name and not schema.find(name):
         _verify_known(tokens[0].name, schema, what)
 
 
 def verify_statement(text: str, options: Mapping[str, str]) -> None:
-    """Refuse a statement that does not parse, or whose table or columns are not there."""
-    from delvec.statements.parser import parse  # it loads PySpark, which the other checks do without
+    """Refuse a statement that cannot be parsed, or whose table or columns do not exist."""
+    from delvec.statements.parser import parse  # loads PySpark, which the other checks do not need
 
-    _verify_statement(parse(text, is_path), options)
+    _verify_statement(parse(text, lambda name: name.is_path), options)
 
 
 def _verify_statement(statement: Statement, options: Mapping[str, str]) -> None:
@@ -89,7 +88,7 @@ def _verify_statement(statement: Statement, options: Mapping[str, str]) -> None:
             for insert in inserts:
                 _verify_statement(insert, options)
         case Create() | DropTable() | CreateView() | Other():
-            return  # whose table need not be there
+            return  # its table need not exist
         case _:
             snapshot = _snapshot_of(statement.table, options)
             if snapshot is not None:
@@ -120,11 +119,11 @@ def _verify_span(span: Span, schema: Schema, what: str) -> None:
 
 
 def _snapshot_of(name: Name, options: Mapping[str, str]) -> Snapshot | None:
-    return readable_snapshot(name.parts[-1], options) if is_path(name) else None
+    return readable_snapshot(name.parts[-1], options) if name.is_path else None
 
 
 def _is_simple(tokens: Sequence[Token], schema: Schema) -> bool:
-    """Whether the text is made of columns, literals and the plain operators alone."""
+    """Whether the text has only columns, literals and simple operators."""
     if any(schema.find(word) for word in _SIMPLE_WORDS):
         return False
     for token in tokens:
@@ -146,12 +145,12 @@ def _is_simple(tokens: Sequence[Token], schema: Schema) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _KnownNames(Names):
-    """Finds columns by a name of one part; a longer one may begin with an alias, and is left to Spark."""
+    """Refuses unknown names of one part; longer names may start with an alias, so Spark checks them."""
 
     what: str
 
     def resolve(self, parts: Sequence[str]) -> Column:
-        if len(parts) == 1 and parts[0].lower() not in _NO_COLUMNS:
+        if len(parts) == 1 and parts[0].lower() not in _NOT_COLUMNS:
             _verify_known(parts[0], self.schema, f"{self.what} {self.text!r}")
         return Column(tuple(parts), None, comparable=False)
 

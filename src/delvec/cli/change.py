@@ -1,4 +1,4 @@
-"""What the commands that change rows share: asking first, the dry run, and the summary at the end."""
+"""Shared by the commands that change rows: the dry run, the confirmation, and the summary at the end."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ _OUTCOMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """How a change was asked for."""
+class ChangeOptions:
+    """The options of a command that changes rows."""
 
     dry_run: bool
     yes: bool
@@ -67,10 +67,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A statement about to be carried out. ``run`` does it or, where its second argument is true, only says
-    what it would do.
+    """A change to run.
 
-    ``verify`` refuses what is surely wrong with it for a table of these columns.
+    verify    refuses a change that is certainly wrong for a table with these columns
+    run       runs the change on a table; if its second argument is true, as a dry run
     """
 
     operation: str
@@ -78,46 +78,47 @@ class Change:
     run: Callable[[Table, bool], OperationResult]
 
 
-def carry_out(path: str, change: Change, asked: Asked, option: Sequence[str] | None) -> Result:
-    """Do it, or say what it would do; who has not said ``yes`` is told that, and asked."""
-    from delvec import detect
+def run_change(path: str, change: Change, chosen: ChangeOptions, option: Sequence[str] | None) -> Result:
+    """Run the change, or its dry run. Without ``--yes`` shows the dry run and asks for confirmation first."""
     from delvec.cli.before_spark import readable_snapshot
 
-    verify_answer(asked)
+    verify_can_confirm(chosen)
     options = storage_options(option)
     stored = store_options(options)
     if (snapshot := readable_snapshot(path, stored)) is not None:
         change.verify(snapshot.schema)
     with local_session(session_settings(options), purpose="changing rows") as session:
-        from delvec.spark.session import session_storage_options
         from delvec.table import Table
 
-        opened = detect.open_table(path, session_storage_options(session, path, stored))
-        changed = Table(session, opened)
-        shown = looked_at(session, asked, lambda: _planned(change.run(changed, True), asked.limit))
-        if shown is not None:
-            return shown
-        with spark_progress(session, hidden=asked.json):
-            done = change.run(changed, False)
-        return Changed(opened.location, change.operation, done.version, done.metrics)
+        target = Table.open(session, path, storage_options=stored)
+        preview = preview_or_confirm(
+            session, chosen, lambda: _planned(change.run(target, True), chosen.limit)
+        )
+        if preview is not None:
+            return preview
+        with spark_progress(session, hidden=chosen.json):
+            result = change.run(target, False)
+        return Changed(target.location, change.operation, result.version, result.metrics)
 
 
-def _planned(found: OperationResult, limit: int) -> Planned:
+def _planned(dry_run: OperationResult, limit: int) -> Planned:
     from delvec.spark.dry_run import Preview
 
-    assert isinstance(found, Preview)
-    return Planned(found, limit)
+    assert isinstance(dry_run, Preview)
+    return Planned(dry_run, limit)
 
 
-def looked_at(session: SparkSession, asked: Asked, planned: Callable[[], Result]) -> Result | None:
-    """What a dry run answers; None once the change may be made, for which the user is asked."""
-    if asked.yes and not asked.dry_run:
+def preview_or_confirm(
+    session: SparkSession, chosen: ChangeOptions, dry_run: Callable[[], Result]
+) -> Result | None:
+    """With ``--dry-run``, its result. Otherwise None, after the user has confirmed the change."""
+    if chosen.yes and not chosen.dry_run:
         return None
-    with spark_progress(session, hidden=asked.json):
-        found = planned()
-    if asked.dry_run:
-        return found
-    confirm(found)
+    with spark_progress(session, hidden=chosen.json):
+        planned = dry_run()
+    if chosen.dry_run:
+        return planned
+    confirm(planned)
     return None
 
 
@@ -128,25 +129,25 @@ def verify_rows_chosen(where: str | None, *, all_rows: bool) -> None:
         raise InvalidOperationError("--where and --all exclude each other: pass one of them")
 
 
-def verify_answer(asked: Asked) -> None:
-    """Refuse to change anything where no one has agreed and no one can be asked."""
-    if asked.yes or asked.dry_run:
+def verify_can_confirm(chosen: ChangeOptions) -> None:
+    """Refuse a change without ``--yes`` if there is no terminal on which to ask for confirmation."""
+    if chosen.yes or chosen.dry_run:
         return
-    if asked.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        reason = "--json does not ask for confirmation" if asked.json else "no terminal to confirm on"
+    if chosen.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        reason = "--json does not ask for confirmation" if chosen.json else "no terminal to confirm on"
         raise InvalidOperationError(
             f"{reason}: pass --yes to change rows, or --dry-run to see what would change"
         )
 
 
 def confirm(planned: Result) -> None:
-    """Ask on the terminal, showing what would be done; a no is an error."""
+    """Show the dry run on the terminal and ask for confirmation; if the answer is no, raise an error."""
     console = error_console()
     for part in planned.render():
         console.print(part)
     console.print("Continue? [y/N]: ", end="")
     answer = sys.stdin.readline()
-    if not answer:  # the input has ended
+    if not answer:  # end of input
         raise typer.Abort
     if answer.strip().lower() not in ("y", "yes"):
         raise InvalidOperationError("not confirmed: nothing was changed")
@@ -154,7 +155,7 @@ def confirm(planned: Result) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What a statement would do; the first ``limit`` of the files that it would touch are listed."""
+    """What a statement would do; lists the first ``limit`` of the files that it would change."""
 
     preview: Preview
     limit: int
@@ -184,11 +185,11 @@ class Planned:
         files = self._files()
         if files:
             headings = ("file", "rows", "deleted", "matching", "remaining", "outcome")
-            shown = table(*headings, numbers=headings[1:5], fold=("file",))
+            grid = table(*headings, numbers=headings[1:5], fold=("file",))
             for file in files:
                 counts = (number(file[name]) for name in headings[1:5])
-                shown.add_row(cell(file["path"]), *counts, _OUTCOMES[file["outcome"]])
-            yield shown
+                grid.add_row(cell(file["path"]), *counts, _OUTCOMES[file["outcome"]])
+            yield grid
         if len(files) < len(self.preview.files):
             yield f"{len(self.preview.files) - len(files):,} more not shown (--limit)"
         yield from self._summary()
@@ -224,7 +225,7 @@ class Planned:
 
 
 def _rows(count: int | None) -> str:
-    """A count of rows; a question mark where the metadata does not record it."""
+    """A count of rows; a question mark if it is not known."""
     return "? rows" if count is None else counted(count, "row")
 
 
@@ -237,7 +238,7 @@ def _remaining(file: Mapping[str, Any]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What a statement did. A version that was there before: there was nothing to do."""
+    """What a statement did. If no row matched, ``version`` is the version from before."""
 
     location: str
     operation: str
@@ -255,12 +256,12 @@ class Changed:
         }
 
     def render(self) -> Iterable[RenderableType]:
-        told = [(name, f"{value:,}") for name, value in self.metrics.items() if value]
+        metrics = [(name, f"{value:,}") for name, value in self.metrics.items() if value]
         yield pairs(
             [
                 ("location", cell(self.location)),
                 ("operation", self.operation),
-                ("version", f"{self.version}" if told else f"{self.version} (unchanged: no row matched)"),
-                *told,
+                ("version", f"{self.version}" if metrics else f"{self.version} (unchanged: no row matched)"),
+                *metrics,
             ]
         )

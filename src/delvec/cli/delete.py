@@ -1,11 +1,21 @@
-"""`delvec delete`: rows go."""
+"""`delvec delete`: deletes rows."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from delvec.cli.arguments import DEFAULT_LIMIT, Json, Limit, Path, StorageOptions
-from delvec.cli.change import All, Asked, Change, DryRun, Level, Rows, Yes, carry_out, verify_rows_chosen
+from delvec.cli.change import (
+    All,
+    Change,
+    ChangeOptions,
+    DryRun,
+    Level,
+    Rows,
+    Yes,
+    run_change,
+    verify_rows_chosen,
+)
 from delvec.cli.output import Result
 
 if TYPE_CHECKING:
@@ -39,4 +49,4 @@ def delete(
     change = Change(
         "DELETE", verify, lambda table, dry: table.delete(where, isolation=isolation, dry_run=dry)
     )
-    return carry_out(path, change, Asked(dry_run, yes, json, limit), option)
+    return run_change(path, change, ChangeOptions(dry_run, yes, json, limit), option)

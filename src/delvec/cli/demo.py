@@ -1,4 +1,4 @@
-"""`delvec demo`: a table with deletion vectors, explained from its bytes upward."""
+"""`delvec demo`: explains a table with deletion vectors, from its bytes upward."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def demo(
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing to see: a title, why it matters, what is seen, and the same as data."""
+    """One step of the demo: a title, an explanation, the output, and the same output as data."""
 
     title: str
     text: str
@@ -99,7 +99,7 @@ class Demo:
 
 
 def _open_or_write(path: str, options: Mapping[str, str]) -> tuple[Table, bool]:
-    """The table at the path, or the sample written there; and whether it is the sample."""
+    """The table at the path, or a new sample table there; and whether it is the sample."""
     from delvec import detect
     from delvec.storage import open_storage
 
@@ -107,7 +107,7 @@ def _open_or_write(path: str, options: Mapping[str, str]) -> tuple[Table, bool]:
         return detect.open_table(path, options), False
     except TableNotFoundError:
         if open_storage(path, options).list_folder():
-            raise  # someone's files, though no table: nothing is written among them
+            raise  # the folder has files but is not a table: write nothing into it
         return detect.write_sample_table(path, options), True
 
 
@@ -183,7 +183,7 @@ def _vector(found: Table, plan: ScanPlan, row: int) -> Step:
 
 
 def _dump(data: bytes) -> Iterator[Text]:
-    """The first bytes in hexadecimal, magic and CRC in colour."""
+    """The first bytes in hexadecimal, with length, magic and CRC in colour."""
     for start in range(0, min(len(data), SHOWN_BYTES), DUMP_WIDTH):
         line = Text(f"   {start:04x} ")
         for at in range(start, min(start + DUMP_WIDTH, len(data))):
@@ -203,14 +203,15 @@ def _rows(found: Table, plan: ScanPlan, row: int) -> Step:
     place = plan.deletes.column("referenced_file")[row].as_py()
     with pq.ParquetFile(found.storage.open_input(place)) as file:
         batch = next(file.iter_batches(SHOWN_ROWS, columns=file.schema_arrow.names[:SHOWN_COLUMNS]))
-    shown = table("row", *batch.schema.names, "", numbers=("row",))
+    grid = table("row", *batch.schema.names, "", numbers=("row",))
     for at, values in enumerate(batch.to_pylist()):
-        gone = at in deleted
-        style = "dim strike" if gone else ""
-        shown.add_row(str(at), *(Text(cell(v), style) for v in values.values()), "deleted" if gone else "")
+        is_deleted = at in deleted
+        style = "dim strike" if is_deleted else ""
+        cells = (Text(cell(value), style) for value in values.values())
+        grid.add_row(str(at), *cells, "deleted" if is_deleted else "")
     flags = [at in deleted for at in range(batch.num_rows)]
     text = "The data file still contains every row. Readers skip the rows in the vector."
-    return Step("The rows that it deletes", text, (shown,), {"data_file": place, "deleted": flags})
+    return Step("The rows that it deletes", text, (grid,), {"data_file": place, "deleted": flags})
 
 
 def _pruning(found: Table, where: str) -> Step:
@@ -242,7 +243,7 @@ def _verification(found: Table) -> Step:
 
 
 def _broken(found: Table, plan: ScanPlan, row: int, folder: str) -> Step:
-    """One bit of a copy of the vector is flipped; reading the copy must fail."""
+    """Flips one bit in a copy of the vector; reading the copy must fail."""
     import pyarrow as pa
 
     from delvec.deletes.examine import examine_vectors

@@ -1,4 +1,4 @@
-"""`delvec dv`: what deletion vectors are, in a table, of one data file, or in a vector file by itself."""
+"""`delvec dv`: the deletion vectors of a table, of one data file, or in a vector file."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def dv(
     del json
     options = storage_options(option)
     if path.endswith(detect.VECTOR_FILE_NAMES):
-        _check_no_table_option(file=file, version=version, timestamp=timestamp)
+        _verify_no_table_option(file=file, version=version, timestamp=timestamp)
         return list_blobs(path, detect.open_vector_file(path, options), ranges=ranges, limit=limit)
     found = detect.open_table(path, options)
     plan = found.snapshot(version, timestamp).plan()
@@ -79,7 +79,7 @@ def dv(
 
 @dataclass(frozen=True, slots=True)
 class VectorList:
-    """The first of ``total`` vectors; a bad one has an ``error`` instead of what it holds."""
+    """The first of ``total`` vectors; an invalid one has an ``error`` and no content."""
 
     location: str
     version: int | None
@@ -107,9 +107,9 @@ class VectorList:
 
     def _table(self) -> RenderableType:
         numbers = ("size", "rows", "first", "last", "ranges")
-        shown = table("data file", "stored in", *numbers, "containers", numbers=numbers, fold=("data file",))
+        grid = table("data file", "stored in", *numbers, "containers", numbers=numbers, fold=("data file",))
         for vector in self.vectors:
-            shown.add_row(
+            grid.add_row(
                 cell(vector["data_file"]),
                 place_text(vector),
                 size(vector["size"]),
@@ -117,11 +117,11 @@ class VectorList:
                 *(cell(vector[name]) for name in ("min", "max", "range_count")),
                 "bad" if vector["error"] else containers(vector["containers"]),
             )
-        return shown
+        return grid
 
 
 def list_vectors(plan: ScanPlan, storage: Any, rows: list[int], *, ranges: int, total: int) -> VectorList:
-    """What the vectors at these rows of the plan's deletes are."""
+    """The vectors at these rows of the plan's deletes."""
     import pyarrow as pa
 
     from delvec import location
@@ -139,13 +139,13 @@ def list_vectors(plan: ScanPlan, storage: Any, rows: list[int], *, ranges: int, 
 
 
 def list_blobs(path: str, blobs: list[VectorBlob], *, ranges: int, limit: int) -> VectorList:
-    """What the vectors in a vector file are."""
+    """The vectors in a vector file."""
     vectors = [_blob_vector(path, blob, ranges) for blob in blobs[: first(len(blobs), limit)]]
     return VectorList(path, None, len(blobs), tuple(vectors))
 
 
 def find_file(plan: ScanPlan, name: str) -> int:
-    """The row of the plan's file of that location, path below the table, or last part of it."""
+    """The row of the plan's file with this location, relative path, or end of a path."""
     import numpy as np
     import pyarrow.compute as pc
 
@@ -161,7 +161,7 @@ def find_file(plan: ScanPlan, name: str) -> int:
 
 
 def containers(counts: Mapping[str, int] | None) -> str:
-    """How many containers of each kind there are."""
+    """The number of containers of each kind."""
     kinds = [f"{count:,} {kind}" for kind, count in (counts or {}).items() if count]
     return ", ".join(kinds) or "none"
 
@@ -179,7 +179,7 @@ def _vector(
 
 
 def _content(found: Examined | None, ranges: int) -> Mapping[str, Any]:
-    """What a vector holds; nothing is told of one that cannot be trusted."""
+    """The content of a vector; all None if it is invalid or not a vector."""
     described = found.describe() if found is not None else None
     if found is None or described is None or found.bitmap is None:
         return dict.fromkeys(("cardinality", "min", "max", "range_count", "ranges", "bitmaps", "containers"))
@@ -201,8 +201,8 @@ def _content(found: Examined | None, ranges: int) -> Mapping[str, Any]:
 def _blob_vector(path: str, blob: VectorBlob, ranges: int) -> Mapping[str, Any]:
     from delvec.deletes.examine import Examined, examine_blob
 
-    told = blob.attributes.get("cardinality", "")
-    recorded = int(told) if told.isdecimal() else None
+    text = blob.attributes.get("cardinality", "")
+    recorded = int(text) if text.isdecimal() else None
     data_file = blob.attributes.get("referenced-data-file")
     place = {"storage": "file", "path": path, "offset": blob.offset, "size": len(blob.data)}
     if not blob.is_vector:
@@ -228,12 +228,12 @@ def _details(vector: Mapping[str, Any]) -> Iterator[tuple[str, RenderableType]]:
         yield "error", cell(vector["error"]["message"])
         return
     if vector["cardinality"] is not None:
-        yield from _held(vector)
+        yield from _content_pairs(vector)
     for name, value in vector.get("attributes", {}).items():
         yield cell(name), cell(value)
 
 
-def _held(vector: Mapping[str, Any]) -> Iterator[tuple[str, RenderableType]]:
+def _content_pairs(vector: Mapping[str, Any]) -> Iterator[tuple[str, RenderableType]]:
     yield "rows", number(vector["cardinality"])
     if vector["cardinality"]:
         yield "first, last", f"{vector['min']:,}, {vector['max']:,}"
@@ -248,7 +248,7 @@ def _ranges(vector: Mapping[str, Any]) -> str:
     return f"{vector['range_count']:,}{listed}" + (f", … {more:,} more (--ranges)" if texts and more else "")
 
 
-def _check_no_table_option(**given: object) -> None:
+def _verify_no_table_option(**given: object) -> None:
     for name, value in given.items():
         if value is not None:
             raise InvalidOperationError(f"--{name} needs a table, but PATH is a vector file")

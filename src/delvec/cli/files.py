@@ -1,4 +1,4 @@
-"""`delvec files`: the data files of a version, or those that a condition leaves."""
+"""`delvec files`: the data files of a version, or only those that may match a condition."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def files(
 
 @dataclass(frozen=True, slots=True)
 class FileList:
-    """``files`` are the first of ``total`` that are not ruled out; ``skipped`` are those that are."""
+    """``files``: the first of ``total`` files that may match; ``skipped``: the number of files that
+    cannot.
+    """
 
     location: str
     version: int
@@ -70,7 +72,7 @@ class FileList:
         has_partition = any(file["partition"] for file in self.files)
         headings = ["file", "size", "rows", "deleted", "vector"]
         headings += ["partition"] * has_partition + ["match"] * (self.where is not None)
-        shown = table(*headings, numbers=("size", "rows", "deleted"), fold=("file", "partition"))
+        grid = table(*headings, numbers=("size", "rows", "deleted"), fold=("file", "partition"))
         for file in self.files:
             cells = [cell(file["path"]), size(file["size"]), number(file["rows"]), number(file["deleted"])]
             cells.append(place_text(file["vector"]) if file["vector"] else "")
@@ -78,8 +80,8 @@ class FileList:
                 cells.append(cell(", ".join(f"{k}={_value(v)}" for k, v in file["partition"].items())))
             if self.where is not None:
                 cells.append(file["match"])
-            shown.add_row(*cells)
-        return shown
+            grid.add_row(*cells)
+        return grid
 
     def _summary(self) -> str:
         line = counted(self.total, "file")
@@ -128,7 +130,7 @@ def _file(
 
 
 def vector_place(root: str, delete: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Where a delete of a plan is stored."""
+    """Where a vector of a plan is stored."""
     from delvec import location
 
     stored = delete["location"]
@@ -142,7 +144,7 @@ def vector_place(root: str, delete: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def place_text(place: Mapping[str, Any]) -> str:
-    """The place of a vector in few characters."""
+    """Where a vector is stored, in short."""
     if place["storage"] == "inline":
         return "inline"
     return cell(f"{shortened(place['path'])} @ {place['offset']}")

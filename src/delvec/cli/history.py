@@ -1,4 +1,4 @@
-"""`delvec history`: what was done to a table, newest first."""
+"""`delvec history`: the commits of a table, newest first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import RenderableType
 
 from delvec.cli.arguments import DEFAULT_LIMIT, Json, Limit, Path, StorageOptions, storage_options
-from delvec.cli.output import cell, moment, table
+from delvec.cli.output import cell, table, time_text
 
 
 def history(
@@ -24,7 +24,7 @@ def history(
 
     del json
     found = detect.open_table(path, storage_options(option))
-    # One more than is shown tells whether there are more.
+    # Read one commit more than is shown, to know whether there are more.
     commits = found.history(limit + 1 if limit else None).to_pylist()
     shown = commits[:limit] if limit else commits
     return CommitList(found.location, tuple(map(_commit, shown)), truncated=len(commits) > len(shown))
@@ -43,16 +43,16 @@ class CommitList:
 
     def render(self) -> Iterable[RenderableType]:
         headings = ("version", "committed", "operation", "parameters", "metrics")
-        shown = table(*headings, numbers=("version",), fold=("parameters", "metrics"))
+        grid = table(*headings, numbers=("version",), fold=("parameters", "metrics"))
         for commit in self.commits:
-            shown.add_row(
+            grid.add_row(
                 str(commit["version"]),
-                moment(commit["timestamp"]),
+                time_text(commit["timestamp"]),
                 cell(commit["operation"]),
                 _texts(commit["parameters"]),
                 _texts(commit["metrics"], skip="0"),
             )
-        yield shown
+        yield grid
         if self.truncated:
             yield f"commits before version {self.commits[-1]['version']} not shown (--limit)"
 
@@ -62,5 +62,5 @@ def _commit(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _texts(values: Mapping[str, str | None], *, skip: str | None = None) -> str:
-    """One a line; metrics of nothing are left out, for there are many."""
+    """One value per line. ``skip``: a value to leave out, such as the many metrics that are 0."""
     return "\n".join(cell(f"{name}: {value}") for name, value in values.items() if value != skip)

@@ -1,4 +1,4 @@
-"""`delvec`: the commands, and how each ends.
+"""`delvec`: the commands and their exit codes.
 
     0   success                                  5   a feature that delvec does not support
     1   verify found errors                      6   a storage failure
@@ -6,7 +6,7 @@
     3   a table or file that does not exist      8   a conflict with another writer
     4   an invalid file
 
-The modules of the commands import what is heavy only when they run: `delvec --help` is to be quick.
+The commands import heavy modules only when they run, so that `delvec --help` is fast.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from delvec.cli.files import files
 from delvec.cli.history import history
 from delvec.cli.output import JsonOutput, Output, TextOutput, print_warning
 from delvec.cli.show import show
-from delvec.cli.spark import FAILED as OTHER
-from delvec.cli.spark import REFUSED as USAGE
+from delvec.cli.spark import INVALID_STATEMENT as USAGE
+from delvec.cli.spark import OTHER_ERROR as OTHER
 from delvec.cli.spark import spark_exit_code, spark_message
 from delvec.cli.sql import sql
 from delvec.cli.update import update
@@ -47,10 +47,10 @@ from delvec.errors import (
 )
 from delvec.version import __version__
 
-INTERRUPTED = 130  # as shells count a process that a signal ended
+INTERRUPTED = 130  # the exit codes that shells use for a process ended by SIGINT and by SIGPIPE
 BROKEN_PIPE = 141
 
-# The first that an error is an instance of counts.
+# The first class that the error is an instance of decides.
 EXIT_CODES: tuple[tuple[type[DelvecError], int], ...] = (
     (InvalidOperationError, USAGE),
     (TableNotFoundError, 3),
@@ -62,7 +62,7 @@ EXIT_CODES: tuple[tuple[type[DelvecError], int], ...] = (
     (DelvecError, OTHER),
 )
 
-# typer brings its own copy of click; the errors' root is found in whichever it uses.
+# typer may have its own copy of click; this is the base class of usage errors in the copy that it uses.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0].__bases__[0]
 
 app = typer.Typer(
@@ -87,7 +87,7 @@ def _delvec(
 
 
 def _interruptible(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command, whose interrupt is told: typer would end without a word."""
+    """The command, with a message if it is interrupted: typer alone would print none."""
 
     @functools.wraps(command)
     def run(*arguments: Any, **options: Any) -> Any:
@@ -125,13 +125,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show
+            stream.reconfigure(errors="backslashreplace")  # for characters that the terminal cannot show
     output: Output = JsonOutput() if "--json" in argv else TextOutput()
     try:
         with _shown_warnings():
             return _run(argv, output)
     except BrokenPipeError:
-        # What is still buffered is flushed at exit, into nothing.
+        # Python flushes its buffers at exit: let it write them to the null device.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
 
@@ -143,7 +143,7 @@ def _usage_message(error: Any) -> str:
 
 @contextmanager
 def _shown_warnings() -> Iterator[None]:
-    """Warnings of delvec are one line on stderr, without the place in its code that Python would show."""
+    """Print delvec's warnings as one line on stderr, without the source line that Python would add."""
     with warnings.catch_warnings():
         show_others: Any = warnings.showwarning
 
@@ -158,9 +158,9 @@ def _shown_warnings() -> Iterator[None]:
 
 
 def _with_notes(message: str, error: BaseException) -> str:
-    """The message, and what was noted on the error, such as which tables are written all the same.
+    """The message and the error's notes, such as which tables were committed before it.
 
-    An interrupt is the cause of the error that it comes as.
+    The notes of an interrupt are on the cause of the error.
     """
     noted = (getattr(each, "__notes__", ()) for each in (error, error.__cause__))
     return "; ".join([message, *(note for notes in noted for note in notes)])
@@ -179,11 +179,11 @@ def _run(argv: Sequence[str], output: Output) -> int:
         output.error("Interrupted", _with_notes("interrupted", error))
         return INTERRUPTED
     except Exception as error:
-        refused = spark_exit_code(error)
-        if refused is not None:
+        exit_code = spark_exit_code(error)
+        if exit_code is not None:
             output.error(type(error).__name__, _with_notes(spark_message(error), error))
-            return refused
-        # A mistake of ours: what led to it helps to find it.
+            return exit_code
+        # A bug in delvec: print the traceback.
         traceback.print_exc()
         message = f"unexpected {type(error).__name__}: {error}"
         output.error(type(error).__name__, _with_notes(message, error))

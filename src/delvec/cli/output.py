@@ -1,6 +1,6 @@
-"""One way out for every command: tables for people, or one JSON document for programs.
+"""The output of every command: tables for people, or one JSON document for programs.
 
-A command returns a ``Result``, which can be both; which of them is written is decided here and nowhere else.
+A command returns a ``Result``, which can be rendered as both. This module writes one of them.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-# Not on a terminal lines are left whole, so that they can be searched.
-_UNFOLDED = 4000
+# Width if the output is not a terminal: lines are not wrapped, so that they can be searched.
+_UNWRAPPED = 4000
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-# Names and conditions come from files: what would steer a terminal is shown instead.
+# Names and conditions come from files: control characters are shown instead of sent to the terminal.
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code != ord("\n")}
 
 ProgressReport = Callable[[str, int, int], None]
 
 
 class Result(Protocol):
-    """What a command found out."""
+    """The result of a command."""
 
     @property
     def exit_code(self) -> int: ...
 
     def document(self) -> Mapping[str, Any]:
-        """For programs: the keys are part of the interface and stay."""
+        """For programs: the keys are part of the public interface."""
         ...
 
     def render(self) -> Iterable[RenderableType]:
@@ -60,7 +60,7 @@ class TextOutput:
             for part in result.render():
                 console.print(part)
         text = captured.get()
-        # Tables pad their lines to equal length, which only makes them longer where they are piped.
+        # Tables pad their lines to equal length; in a pipe the padding is removed.
         sys.stdout.write(text if console.is_terminal else _without_padding(text))
         sys.stdout.flush()
 
@@ -70,7 +70,7 @@ class TextOutput:
 
 
 class JsonOutput:
-    """One document on stdout, whatever happens."""
+    """One document on stdout, for results and for errors."""
 
     def result(self, result: Result) -> None:
         self._write(result.document())
@@ -85,7 +85,7 @@ class JsonOutput:
 
 
 def print_warning(message: str) -> None:
-    """One line on stderr, with --json too."""
+    """Print one line on stderr, also with --json."""
     _print_line("warning", "bold yellow", message)
 
 
@@ -96,7 +96,7 @@ def _print_line(label: str, style: str, message: str) -> None:
 
 @contextmanager
 def progress_bar(*, hidden: bool) -> Iterator[ProgressReport]:
-    """A bar on stderr while it is a terminal, gone when done."""
+    """A progress bar on stderr if it is a terminal; removed at the end."""
     console = _console(sys.stderr)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(
@@ -113,8 +113,8 @@ def progress_bar(*, hidden: bool) -> Iterator[ProgressReport]:
 
 
 def _console(file: IO[str]) -> Console:
-    unfolded = None if file.isatty() or os.environ.get("COLUMNS") else _UNFOLDED
-    return Console(file=file, width=unfolded, markup=False, highlight=False, emoji=False)
+    width = None if file.isatty() or os.environ.get("COLUMNS") else _UNWRAPPED
+    return Console(file=file, width=width, markup=False, highlight=False, emoji=False)
 
 
 def _without_padding(text: str) -> str:
@@ -122,18 +122,18 @@ def _without_padding(text: str) -> str:
 
 
 def table(*headings: str, numbers: Iterable[str] = (), fold: Iterable[str] = ()) -> Table:
-    """A table with a line under its headings; ``numbers`` stand right, ``fold`` may take several lines."""
-    made = Table(
+    """A table with a line under its headings; ``numbers`` are right-aligned, ``fold`` columns may wrap."""
+    grid = Table(
         box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="bold"
     )
     for heading in headings:
         justify: JustifyMethod = "right" if heading in numbers else "left"
-        made.add_column(heading, justify=justify, overflow="fold", no_wrap=heading not in fold)
-    return made
+        grid.add_column(heading, justify=justify, overflow="fold", no_wrap=heading not in fold)
+    return grid
 
 
 def pairs(rows: Iterable[tuple[str, RenderableType]]) -> Table:
-    """Names and what they are, one below the other."""
+    """Names and values, one pair per line."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -143,16 +143,16 @@ def pairs(rows: Iterable[tuple[str, RenderableType]]) -> Table:
 
 
 def cell(value: Any) -> str:
-    """A value as text on one line, without anything that a terminal would obey; nothing where it is None."""
+    """A value as text on one line, without control characters; empty for None."""
     if value is None:
         return ""
     if isinstance(value, dt.datetime):
-        return moment(value)
+        return time_text(value)
     return str(value).translate(_CONTROLS).replace("\n", " ")
 
 
 def shortened(name: str, length: int = 18) -> str:
-    """The name with its middle left out where it is long: names of vector files differ at both ends."""
+    """A long name without its middle: names of vector files differ at both ends."""
     half = length // 2
     return name if len(name) <= length else f"{name[: half - 1]}…{name[-half:]}"
 
@@ -166,19 +166,19 @@ def counted(count: int, noun: str) -> str:
 
 
 def size(count: int | None) -> str:
-    """Bytes in the largest unit that leaves at least one."""
+    """Bytes in the largest unit in which the number is at least one."""
     if count is None:
         return "?"
     power = 0 if count < 1024 else min(int(math.log(count, 1024)), len(_UNITS) - 1)
     return f"{count} B" if not power else f"{count / 1024**power:.1f} {_UNITS[power]}"
 
 
-def moment(value: dt.datetime | None) -> str:
+def time_text(value: dt.datetime | None) -> str:
     return "" if value is None else value.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def json_value(value: Any) -> Any:
-    """The value as JSON has it: times in ISO 8601, decimals and infinities as text, bytes in base64."""
+    """The value in JSON: times in ISO 8601, decimals and infinities as strings, bytes in base64."""
     match value:
         case None | bool() | int() | str():
             return value

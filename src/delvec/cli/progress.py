@@ -1,6 +1,6 @@
-"""What Spark and a verb are doing, as one line on a terminal while they work.
+"""A progress line on the terminal while Spark works.
 
-Classic sessions are asked, from a thread; Connect sessions tell.
+A thread polls a classic session; a Connect session calls a handler.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INTERVAL = 0.2  # seconds
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage that is running: its number, and how many of its tasks are done."""
+    """A running stage: its number, and how many of its tasks are done."""
 
     number: int
     done: int
@@ -39,8 +39,8 @@ def error_console() -> Console:
 
 @contextmanager
 def spark_progress(session: SparkSession, *, hidden: bool) -> Iterator[None]:
-    """Stages, tasks, and what verbs tell, on stderr while it is a terminal; gone when done."""
-    from delvec.spark.progress import told_to
+    """Show stages, tasks and the counts of verbs on stderr if it is a terminal; removed at the end."""
+    from delvec.spark.progress import reported_to
 
     console = error_console()
     if hidden or not console.is_terminal:
@@ -50,25 +50,25 @@ def spark_progress(session: SparkSession, *, hidden: bool) -> Iterator[None]:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[told]}"),
+        TextColumn("{task.fields[counts]}"),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        line = Line(bar, bar.add_task("Spark", total=None, told=""))
-        with told_to(line.told), watched(session, line.running):
+        line = Line(bar, bar.add_task("Spark", total=None, counts=""))
+        with reported_to(line.count), watched(session, line.running):
             yield
 
 
 @dataclass(slots=True)
 class Line:
-    """The line: which stages run, how many of their tasks are done, and what was told so far."""
+    """The progress line: running stages, their finished tasks, and the counts of verbs so far."""
 
     bar: Progress
     task: TaskID
     counts: dict[str, int] = field(default_factory=dict)
 
-    def told(self, what: str, count: int) -> None:
+    def count(self, what: str, count: int) -> None:
         self.counts[what] = self.counts.get(what, 0) + count
-        self.bar.update(self.task, told=", ".join(f"{n:,} {name}" for name, n in self.counts.items()))
+        self.bar.update(self.task, counts=", ".join(f"{n:,} {name}" for name, n in self.counts.items()))
 
     def running(self, stages: Sequence[Stage]) -> None:
         if not stages:
@@ -85,34 +85,34 @@ class Line:
 
 @contextmanager
 def watched(session: SparkSession, report: Report) -> Iterator[None]:
-    """``report`` gets the running stages of the session again and again; never after the end."""
-    if hasattr(session, "_jsparkSession"):  # what only a classic session has
-        with _asked(session.sparkContext.statusTracker(), report):
+    """Call ``report`` with the running stages of the session, repeatedly, until the end."""
+    if hasattr(session, "_jsparkSession"):  # only a classic session has it
+        with _polled(session.sparkContext.statusTracker(), report):
             yield
         return
 
-    def told(stages: Iterable[Any] | None, **_: object) -> None:
+    def handler(stages: Iterable[Any] | None, **_: object) -> None:
         report([Stage(s.stage_id, s.num_completed_tasks, s.num_tasks) for s in stages or () if not s.done])
 
-    session.registerProgressHandler(told)
+    session.registerProgressHandler(handler)
     try:
         yield
     finally:
-        session.removeProgressHandler(told)
+        session.removeProgressHandler(handler)
 
 
 @contextmanager
-def _asked(tracker: Any, report: Report) -> Iterator[None]:
+def _polled(tracker: Any, report: Report) -> Iterator[None]:
     ended = threading.Event()
 
-    def ask() -> None:
+    def poll() -> None:
         while not ended.wait(_INTERVAL):
             try:
                 report(running_stages(tracker))
-            except Exception:  # the JVM has gone: what ended it is told by whoever waits for its answer
+            except Exception:  # the JVM has ended: the thread that waits for its result reports why
                 return
 
-    thread = threading.Thread(target=ask, name="delvec-progress", daemon=True)
+    thread = threading.Thread(target=poll, name="delvec-progress", daemon=True)
     thread.start()
     try:
         yield
@@ -122,6 +122,6 @@ def _asked(tracker: Any, report: Report) -> Iterator[None]:
 
 
 def running_stages(tracker: Any) -> list[Stage]:
-    """The stages that Spark's status tracker knows to be running."""
-    found = [tracker.getStageInfo(number) for number in sorted(tracker.getActiveStageIds())]
-    return [Stage(s.stageId, s.numCompletedTasks, s.numTasks) for s in found if s is not None]
+    """The running stages, from Spark's status tracker."""
+    stages = [tracker.getStageInfo(number) for number in sorted(tracker.getActiveStageIds())]
+    return [Stage(s.stageId, s.numCompletedTasks, s.numTasks) for s in stages if s is not None]

@@ -1,4 +1,4 @@
-"""`delvec show`: what a table is."""
+"""`delvec show`: version, schema, properties, files and row counts of a table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 
 from delvec.cli.arguments import Json, Path, Rows, StorageOptions, Timestamp, Version, storage_options
-from delvec.cli.output import cell, counted, moment, number, pairs, size, table
+from delvec.cli.output import cell, counted, number, pairs, size, table, time_text
 from delvec.cli.spark import read_rows
 
 if TYPE_CHECKING:
@@ -45,21 +45,21 @@ def show(
 
 @dataclass(frozen=True, slots=True)
 class RowSample:
-    """Some live rows, in no order."""
+    """Some live rows, in no particular order."""
 
     columns: tuple[str, ...]
     rows: Sequence[Mapping[str, Any]]
 
     def render(self) -> RenderableType:
-        shown = table(*map(cell, self.columns), fold=self.columns)
+        grid = table(*map(cell, self.columns), fold=self.columns)
         for row in self.rows:
-            shown.add_row(*(cell(row[name]) for name in self.columns))
-        return shown
+            grid.add_row(*(cell(row[name]) for name in self.columns))
+        return grid
 
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """``physical`` and ``live`` are None where a file's rows are not counted in the metadata."""
+    """``physical`` and ``live`` are None if the metadata has no row count for some file."""
 
     physical: int | None
     deleted: int
@@ -123,7 +123,7 @@ class TableSummary:
         yield "format", self.format
         yield (
             "version",
-            f"{self.version}, committed {moment(self.timestamp)}" if self.timestamp else str(self.version),
+            f"{self.version}, committed {time_text(self.timestamp)}" if self.timestamp else str(self.version),
         )
         yield "files", f"{number(self.files)}, {size(self.bytes)}"
         yield (
@@ -138,7 +138,7 @@ class TableSummary:
 
 
 def summarize(found: Table, snapshot: Snapshot) -> TableSummary:
-    """What can be told of the snapshot without reading data files or vectors."""
+    """The summary of a snapshot, from its metadata alone."""
     plan = snapshot.plan()
     return TableSummary(
         format=snapshot.format,

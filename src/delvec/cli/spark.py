@@ -1,6 +1,6 @@
-"""A Spark session for commands that read or write rows: local, quiet, gone with the command.
+"""The Spark session of a command that reads or writes rows: local, without log output, stopped at the end.
 
-Where the environment names a Connect server (SPARK_REMOTE), it is a session of that server.
+If the environment names a Connect server (SPARK_REMOTE), it is a session of that server.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",
 }
-REFUSED, FAILED = 2, 7
+INVALID_STATEMENT, OTHER_ERROR = 2, 7
 _SPARK, _HADOOP_STORE = "spark.", "spark.hadoop.fs."
 
 
 def session_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """Those of a command's options that are settings of Spark: ``spark.…``, and Hadoop's ``fs.…``."""
+    """The options of a command that are Spark settings: ``spark.…``, and Hadoop's ``fs.…``."""
     hadoop = {f"spark.hadoop.{name}": value for name, value in options.items() if name.startswith("fs.")}
     return hadoop | {name: value for name, value in options.items() if name.startswith(_SPARK)}
 
 
 def store_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Those of a command's options that are for the store."""
+    """The options of a command that are for the store."""
     return {
         name: value
         for name, value in options.items()
@@ -50,7 +50,7 @@ def store_options(options: Mapping[str, str]) -> dict[str, str]:
 def local_session(
     settings: Mapping[str, str] | None = None, *, purpose: str = "reading rows"
 ) -> Iterator[SparkSession]:
-    """A session with these settings; what is missing to start one is said."""
+    """A session with these settings; the error says what is missing to start one."""
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -65,13 +65,13 @@ def local_session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need delvec
         partitions = {"spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2))}
         builder = builder.master("local[*]").config(map={**_SETTINGS, **partitions, **(settings or {})})
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as log:
         try:
-            with _stderr_to(said):
+            with _stderr_to(log):
                 session = builder.getOrCreate()
-        except Exception as error:  # whatever keeps a JVM from starting
-            said.seek(0)
-            last = said.read().decode(errors="replace").strip().rpartition("\n")[2]
+        except Exception as error:  # anything that prevents the start of a JVM
+            log.seek(0)
+            last = log.read().decode(errors="replace").strip().rpartition("\n")[2]
             raise UnsupportedFeatureError(
                 f"cannot start Spark, which needs Java 17 or later: {error} {last}".strip(), feature="java"
             ) from error
@@ -84,7 +84,7 @@ def local_session(
 
 @contextmanager
 def quiet_loggers() -> Iterator[None]:
-    """Spark's errors are told once, by the command: PySpark would log them on stderr too, as JSON."""
+    """Keep PySpark from logging errors on stderr as JSON: the command prints them."""
     from pyspark.logger import PySparkLogger
 
     loggers = [PySparkLogger.getLogger(name) for name in _QUERY_LOGGERS]
@@ -100,17 +100,17 @@ def quiet_loggers() -> Iterator[None]:
 
 @contextmanager
 def _stderr_to(file: IO[bytes]) -> Iterator[None]:
-    """What is started inside writes its errors to the file, for as long as it lives.
+    """Redirect the stderr of processes that are started inside to the file.
 
-    A JVM writes a page of warnings before the first row, some of which no setting turns off.
+    A JVM prints a page of warnings at its start, and not all of them can be switched off.
     """
-    kept = os.dup(2)
+    original = os.dup(2)
     try:
         os.dup2(file.fileno(), 2)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(original, 2)
+        os.close(original)
 
 
 def read_rows(
@@ -131,14 +131,16 @@ def read_rows(
 
 
 def spark_exit_code(error: Exception) -> int | None:
-    """How a command ends that Spark refused: 2 where the statement is to blame; None: it was not Spark."""
-    errors = sys.modules.get("pyspark.errors")  # not loaded: then it has raised nothing
+    """The exit code for an error of Spark: 2 if the statement is invalid. None if it is not an error of
+    Spark.
+    """
+    errors = sys.modules.get("pyspark.errors")  # if it is not loaded, the error is not Spark's
     if errors is None or not isinstance(error, errors.PySparkException):
         return None
-    blamed = (errors.ParseException, errors.AnalysisException)
-    return REFUSED if isinstance(error, blamed) else FAILED
+    invalid = (errors.ParseException, errors.AnalysisException)
+    return INVALID_STATEMENT if isinstance(error, invalid) else OTHER_ERROR
 
 
 def spark_message(error: Exception) -> str:
-    """What Spark says, without the text and the plan that it repeats."""
+    """Spark's message without the statement and the plan that follow it."""
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).rstrip("; ")

@@ -1,4 +1,4 @@
-"""`delvec sql`: a statement in Spark's words, on tables of any format."""
+"""`delvec sql`: runs a statement in Spark's syntax, on tables of any format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 from rich.console import RenderableType
 
 from delvec.cli.arguments import DEFAULT_LIMIT, Json, Limit, storage_options
-from delvec.cli.change import Asked, DryRun, Planned, Yes, looked_at, verify_answer
+from delvec.cli.change import ChangeOptions, DryRun, Planned, Yes, preview_or_confirm, verify_can_confirm
 from delvec.cli.output import Result, cell, counted, table
 from delvec.cli.progress import spark_progress
 from delvec.cli.spark import local_session, session_settings, store_options
@@ -58,9 +58,8 @@ Settings = Annotated[
     ),
 ]
 
-_READING = ("SELECT", "VALUES", "TABLE", "SHOW", "DESCRIBE", "DESC", "EXPLAIN", "SET")
-_OPENING = ("WITH", "FROM", "(")  # what a query may begin with, and a statement that changes rows, too
-_CHANGING = ("INSERT", "DELETE", "UPDATE", "MERGE")
+_QUERY_WORDS = ("SELECT", "VALUES", "TABLE", "SHOW", "DESCRIBE", "DESC", "EXPLAIN", "SET")
+_AMBIGUOUS_WORDS = ("WITH", "FROM", "(")  # both queries and statements that change rows may start with these
 
 
 def sql(
@@ -84,24 +83,26 @@ def sql(
     statement, values = _statement(text, file), parameters(param) or None
     settings = _settings(option)
     verify_statement(statement, store_options(settings))
-    asked = Asked(dry_run, yes, json, limit)
-    changing = not is_query(statement)
-    if changing:
-        verify_answer(asked)
+    chosen = ChangeOptions(dry_run, yes, json, limit)
+    changes = not is_query(statement)
+    if changes:
+        verify_can_confirm(chosen)
     elif dry_run:
         raise InvalidOperationError("--dry-run does not apply to a query: pass a statement that changes rows")
     with local_session(settings, purpose="running SQL") as session:
-        if changing:
-            shown = looked_at(session, asked, lambda: _planned(session, statement, values, asked))
-            if shown is not None:
-                return shown
+        if changes:
+            dry_run_result = preview_or_confirm(
+                session, chosen, lambda: _planned(session, statement, values, chosen)
+            )
+            if dry_run_result is not None:
+                return dry_run_result
         with spark_progress(session, hidden=json):
             return _fetched(_run(session, statement, values), limit)
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The first rows that a statement gave; ``columns`` are names and types, names may be there twice."""
+    """The first rows of a result; ``columns`` are names and types, and a name may occur twice."""
 
     columns: tuple[tuple[str, str], ...]
     rows: Sequence[Sequence[Any]]
@@ -121,29 +122,29 @@ class Fetched:
             yield "done"
             return
         headings = [cell(name) for name, _ in self.columns]
-        shown = table(*headings, fold=headings)
+        grid = table(*headings, fold=headings)
         for row in self.rows:
-            shown.add_row(*("NULL" if value is None else cell(value) for value in row))
-        yield shown
+            grid.add_row(*("NULL" if value is None else cell(value) for value in row))
+        yield grid
         more = "; more not shown (--limit)" if self.truncated else ""
         yield counted(len(self.rows), "row") + more
 
 
 def parameters(given: Sequence[str] | None) -> dict[str, Any]:
-    """The values by their names; what is no NAME=VALUE is refused."""
-    found: dict[str, Any] = {}
+    """The values by name; refuses text that is not NAME=VALUE."""
+    values: dict[str, Any] = {}
     for text in given or ():
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier():
             raise InvalidOperationError(f"--param {text!r} is not NAME=VALUE")
-        if name in found:
+        if name in values:
             raise InvalidOperationError(f"--param sets {name} twice")
-        found[name] = _value(value)
-    return found
+        values[name] = _value(value)
+    return values
 
 
 def _value(text: str) -> Any:
-    """A number, a truth value, null, or a text in double quotes as JSON has them; else the text itself."""
+    """A JSON number, boolean, null or string; any other text is itself the value."""
     try:
         value = json_texts.loads(text, parse_float=_fraction, parse_constant=_no_number)
     except ValueError:
@@ -152,25 +153,28 @@ def _value(text: str) -> Any:
 
 
 def _fraction(text: str) -> decimal.Decimal | float:
-    """As SQL reads it: exact, unless it has an exponent."""
+    """A decimal unless it has an exponent, as in SQL."""
     return float(text) if "e" in text.lower() else decimal.Decimal(text)
 
 
 def _no_number(text: str) -> Any:
-    raise ValueError(text)  # NaN and Infinity, which JSON does not have
+    raise ValueError(text)  # NaN and Infinity are not JSON
 
 
 def is_query(statement: str) -> bool:
-    """Whether the statement changes nothing for sure; what cannot be taken apart may change something."""
+    """Whether the statement certainly changes nothing. A statement that cannot be tokenized may change
+    rows.
+    """
+    from delvec.statements.cursor import ROW_CHANGES
     from delvec.statements.lexer import tokenize
 
     try:
         words = [token.word or token.text for token in tokenize(statement)]
     except InvalidOperationError:
         return False
-    if words[0] not in _OPENING:
-        return words[0] in _READING
-    return not any(word in _CHANGING for word in words)
+    if words[0] not in _AMBIGUOUS_WORDS:
+        return words[0] in _QUERY_WORDS
+    return not any(word in ROW_CHANGES for word in words)
 
 
 def _statement(text: str | None, file: str | None) -> str:
@@ -205,13 +209,13 @@ def _fetched(frame: DataFrame, limit: int) -> Fetched:
     columns = tuple((field.name, field.dataType.simpleString()) for field in frame.schema)
     if not columns:
         return Fetched((), (), truncated=False)
-    # One more than is shown tells whether there are more.
+    # Fetch one row more than is shown, to know whether there are more.
     rows = _rows(frame.limit(limit + 1) if limit else frame)
     return Fetched(columns, rows[:limit] if limit else rows, truncated=bool(limit) and len(rows) > limit)
 
 
 def _rows(frame: DataFrame) -> list[tuple[Any, ...]]:
-    if "variant" in frame.schema.simpleString():  # which Arrow has no type for
+    if "variant" in frame.schema.simpleString():  # Arrow has no type for it
         return [tuple(row) for row in frame.collect()]
     return list(zip(*(column.to_pylist() for column in frame.toArrow().columns), strict=True))
 
@@ -222,23 +226,25 @@ def _run(session: SparkSession, statement: str, values: Mapping[str, Any] | None
     return delvec.sql(session, statement, None if values is None else dict(values))
 
 
-def _planned(session: SparkSession, statement: str, values: Mapping[str, Any] | None, asked: Asked) -> Result:
+def _planned(
+    session: SparkSession, statement: str, values: Mapping[str, Any] | None, chosen: ChangeOptions
+) -> Result:
     from delvec.statements.dry_run import preview_statement
 
     preview = preview_statement(session, statement, None if values is None else dict(values))
     if preview is not None:
-        return Planned(preview, asked.limit)
-    if asked.dry_run:
+        return Planned(preview, chosen.limit)
+    if chosen.dry_run:
         raise InvalidOperationError(
             "--dry-run does not support this statement: expected a DELETE, UPDATE, MERGE or INSERT OVERWRITE "
             "of a delvec table"
         )
-    return Unforeseen(statement)
+    return WithoutPreview(statement)
 
 
 @dataclass(frozen=True, slots=True)
-class Unforeseen:
-    """A statement of which no one can tell beforehand what it will do."""
+class WithoutPreview:
+    """A statement that has no dry run."""
 
     statement: str
 

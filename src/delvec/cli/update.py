@@ -1,4 +1,4 @@
-"""`delvec update`: rows get other values."""
+"""`delvec update`: sets columns of rows to new values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from delvec.cli.arguments import DEFAULT_LIMIT, Json, Limit, Path, StorageOptions
-from delvec.cli.change import All, Asked, Change, DryRun, Level, Rows, Yes, carry_out, verify_rows_chosen
+from delvec.cli.change import (
+    All,
+    Change,
+    ChangeOptions,
+    DryRun,
+    Level,
+    Rows,
+    Yes,
+    run_change,
+    verify_rows_chosen,
+)
 from delvec.cli.output import Result
 from delvec.errors import InvalidOperationError
 
@@ -28,7 +38,7 @@ Set = Annotated[
         show_default=False,
     ),
 ]
-# Backquotes enclose a name, or a part of it, that may hold anything.
+# A name, or a part of it, may be in backquotes and then contain any character.
 _ASSIGNMENT = re.compile(r"\s*((?:`(?:[^`]|``)*`|[^`=])+?)\s*=(?!=)(.*)", re.DOTALL)
 
 
@@ -65,17 +75,17 @@ def update(
         return table.update(assignments, where, isolation=isolation, dry_run=dry_run)
 
     change = Change("UPDATE", verify, run)
-    return carry_out(path, change, Asked(dry_run, yes, json, limit), option)
+    return run_change(path, change, ChangeOptions(dry_run, yes, json, limit), option)
 
 
 def assigned(given: Sequence[str]) -> dict[str, str]:
-    """The expression for each column; what is no ``column = expression`` is refused."""
-    found: dict[str, str] = {}
+    """The expression for each column; refuses text that is not ``column = expression``."""
+    assignments: dict[str, str] = {}
     for text in given:
         match = _ASSIGNMENT.fullmatch(text)
         if match is None or not match[2].strip():
             raise InvalidOperationError(f"--set {text!r} is not COLUMN=SQL")
-        if match[1] in found:
+        if match[1] in assignments:
             raise InvalidOperationError(f"--set sets column {match[1]} twice")
-        found[match[1]] = match[2].strip()
-    return found
+        assignments[match[1]] = match[2].strip()
+    return assignments

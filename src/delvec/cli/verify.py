@@ -1,4 +1,4 @@
-"""`delvec verify`: whether a table is sound."""
+"""`delvec verify`: checks every vector and data file of a table."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Verification:
         if shown:
             findings = table("severity", "check", "file", "finding", fold=("file", "finding"))
             for finding in shown:
-                # Paths in the table are told as those of its files, or no line would be short enough.
+                # Show paths relative to the table, so that lines stay short.
                 texts = (text.replace(f"{report.location}/", "") for text in (finding.path, finding.message))
                 findings.add_row(finding.severity, finding.check, *map(cell, texts))
             yield findings

@@ -1,9 +1,21 @@
-"""What notebooks show of results: small HTML tables."""
+"""How tables and results are shown in a notebook: small HTML tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+
+from delvec.schema import Schema
+from delvec.spark.types import spark_type
+
+_MAX_COLUMNS = 20
+
+
+def column_list(schema: Schema) -> str:
+    """The first columns with their types."""
+    columns = [f"{field.name} {spark_type(field.type).simpleString()}" for field in schema]
+    more = [f"… ({len(columns)} columns)"] if len(columns) > _MAX_COLUMNS else []
+    return ", ".join(columns[:_MAX_COLUMNS] + more)
 
 
 def html_pairs(title: str, pairs: Iterable[tuple[str, object]]) -> str:

@@ -1,6 +1,6 @@
-"""What a verb has done so far, told while it works to whoever listens; to no one by default.
+"""Progress reports: a verb reports what it has done while it runs. Without a listener nothing happens.
 
-A verb runs in its caller's thread, and so does the listener: it must be quick.
+The listener runs in the thread of the verb's caller, so it must be fast.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ FILES_WRITTEN = "files written"
 VECTORS_STORED = "vectors stored"
 
 Listener = Callable[[str, int], None]
-"""Gets what was done (one of the names above) and how many more of them there are now."""
+"""Called with what was done (one of the names above) and how many were added."""
 
 _listener: ContextVar[Listener | None] = ContextVar("delvec_progress", default=None)
 
 
 @contextmanager
-def told_to(listener: Listener) -> Iterator[None]:
-    """The verbs called inside tell ``listener`` what they do."""
+def reported_to(listener: Listener) -> Iterator[None]:
+    """Verbs that run inside report their progress to ``listener``."""
     before = _listener.set(listener)
     try:
         yield
@@ -30,6 +30,7 @@ def told_to(listener: Listener) -> Iterator[None]:
 
 
 def tell(what: str, count: int) -> None:
+    """Report that ``count`` more were done."""
     listener = _listener.get()
     if listener is not None:
         listener(what, count)

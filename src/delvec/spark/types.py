@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pyspark.errors import PySparkTypeError
+from pyspark.errors import PySparkException, PySparkTypeError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
@@ -151,6 +151,24 @@ def from_spark(struct: spark.StructType) -> Schema:
     schema = _from_spark(struct)
     assert isinstance(schema, Struct)
     return schema
+
+
+def schema_from(given: DataFrame | spark.StructType | str) -> Schema:
+    """The schema that a user gives: a DataFrame, a schema, or its DDL text."""
+    match given:
+        case spark.StructType():
+            return from_spark(given)
+        case str():
+            try:
+                return from_spark(parse_ddl(given))
+            except PySparkException as error:
+                raise InvalidOperationError(f"schema {given!r} is invalid: {error}") from None
+        case DataFrame():
+            # A column without nulls in these rows may get nulls later.
+            return as_nullable(from_spark(given.schema))
+    raise InvalidOperationError(
+        f"rows or schema are {type(given).__name__}, expected a DataFrame or a schema"
+    )
 
 
 def _from_spark(data_type: spark.DataType) -> DataType:

@@ -1,8 +1,9 @@
-"""Times that users give to choose a version: which instant each is."""
+"""The version or the timestamp that a user gives to choose a version."""
 
 from __future__ import annotations
 
 import datetime as dt
+from numbers import Integral
 
 from pyspark.sql import SparkSession
 
@@ -11,17 +12,26 @@ from delvec.errors import InvalidOperationError
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-def instant_of(spark: SparkSession, given: dt.datetime | str) -> dt.datetime:
-    """The instant, with its zone.
+def version_number(version: object) -> int | None:
+    """The version as a Python number; numpy's integers are accepted too."""
+    if version is None:
+        return None
+    if isinstance(version, bool) or not isinstance(version, Integral):
+        raise InvalidOperationError(f"version is {version!r}, expected a whole number")
+    return int(version)
 
-    A datetime without a zone is in Python's local time, as those that ``collect`` gives; a text without a
-    zone is in the session's time zone, as in ``TIMESTAMP AS OF``.
+
+def instant_of(spark: SparkSession, given: dt.datetime | str) -> dt.datetime:
+    """The timestamp, with its time zone.
+
+    A datetime without a zone is in Python's local time, like those that ``collect`` returns; a text without
+    a zone is in the session's time zone, as in ``TIMESTAMP AS OF``.
     """
     if isinstance(given, str):
         return _from_text(spark, given)
     if not isinstance(given, dt.datetime):
         raise InvalidOperationError(f"timestamp is {given!r}, expected a datetime or text")
-    # That of pandas has an ``astimezone`` which knows no local time.
+    # The ``astimezone`` of a pandas Timestamp does not know the local time zone.
     plain: dt.datetime = given.to_pydatetime(warn=False) if hasattr(given, "to_pydatetime") else given
     return plain if plain.tzinfo is not None else plain.astimezone()
 

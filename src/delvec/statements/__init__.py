@@ -1,11 +1,16 @@
-"""SQL: statements in Spark's words on tables of delvec. ``delvec.sql`` runs one.
+"""SQL: statements in Spark's syntax on delvec's tables. ``delvec.sql`` runs one.
 
-lexer, cursor    tokens with their places, and reading them in order
-parser           which statement it is: ``changes``, ``definitions``, ``inspection`` and ``views`` read
-                 the frames into ``tree``; ``missing`` refuses what delvec does not have
-relations        the tables that a query reads; ``pruning``: what its WHERE says of each
-parameters       values for markers
-frames           queries as DataFrames
-execution        statements run, by ``changing``, ``inserting``, ``defining`` and ``describing``
-dry_run          what a statement would do
+lexer, cursor      tokens with their positions, and reading them in order
+parser             finds out which statement it is; ``parse_dml``, ``parse_insert``, ``parse_ddl``,
+``parse_show``
+                   and ``views`` read the statement into a value (``statement``); ``unsupported`` refuses
+                   statements that delvec does not have
+table_names        the tables of a statement, by their names
+table_references   the tables that a query reads
+scopes             which SELECT reads a table, and what its names mean
+qualifiers         names with a table before the column
+pruning            the part of WHERE that selects files
+parameters         values for markers
+run                runs statements, with ``run_query``, ``run_dml``, ``run_insert``, ``run_ddl`` and
+``run_show`` dry_run            what a statement would do
 """

@@ -1,4 +1,4 @@
-"""Constants of a statement that are needed before it runs: texts, properties, values of partitions."""
+"""Constants of a statement that are needed before it runs: strings, properties, partition values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from delvec.statements.statement import Property
 
 
 def text_of(spark: SparkSession, token: Token) -> str:
-    """The text that a string token is. Escapes depend on settings, so Spark reads those that have any."""
+    """The value of a string token. Spark evaluates strings with escapes, because their meaning depends on
+    settings.
+    """
     inner = token.text[1:-1]
     if token.text[0] in "'\"" and "\\" not in inner and token.text[0] not in inner and "$" not in inner:
         return inner
@@ -30,15 +32,16 @@ def text_of(spark: SparkSession, token: Token) -> str:
 
 
 def properties(
-    spark: SparkSession, given: Sequence[Property], parameters: Parameters
+    spark: SparkSession, written: Sequence[Property], parameters: Parameters
 ) -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
-    for each in given:
+    """The properties by name; None for one without a value."""
+    values: dict[str, str | None] = {}
+    for each in written:
         key = ".".join(each.key.parts) if isinstance(each.key, Name) else text_of(spark, each.key)
-        if key in found:
+        if key in values:
             raise InvalidOperationError(f"property {key} appears twice")
-        found[key] = None if each.value is None else _property_value(spark, each.value, parameters)
-    return found
+        values[key] = None if each.value is None else _property_value(spark, each.value, parameters)
+    return values
 
 
 def _property_value(spark: SparkSession, value: Span, parameters: Parameters) -> str:
@@ -46,8 +49,8 @@ def _property_value(spark: SparkSession, value: Span, parameters: Parameters) ->
     if token.kind is Kind.STRING:
         return text_of(spark, token)
     if token.kind is Kind.MARKER:
-        given = parameters.value(token)
-        return str(given).lower() if isinstance(given, bool) else str(given)
+        argument = parameters.value(token)
+        return str(argument).lower() if isinstance(argument, bool) else str(argument)
     return value.text.lower()
 
 

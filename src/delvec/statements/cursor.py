@@ -1,20 +1,30 @@
-"""Reading tokens one after another, and pieces of the text that go to Spark as they are."""
+"""Reading tokens one after another, and parts of the text that go to Spark unchanged."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+from delvec import resolver
 from delvec.errors import InvalidOperationError
 from delvec.statements.lexer import Kind, Token, syntax_error
 
+T = TypeVar("T")
+
 _OPENING = {")": "(", "]": "["}
-_GENERIC = ("ARRAY", "MAP", "STRUCT")
+_NESTED_TYPES = ("ARRAY", "MAP", "STRUCT")
+
+QUERY_STARTS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE")
+"""The words that a query may start with."""
+
+ROW_CHANGES = ("INSERT", "DELETE", "UPDATE", "MERGE")
+"""The words that a statement which changes rows may start with."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of a statement's text: at least one token."""
+    """A part of a statement's text: at least one token."""
 
     source: str
     tokens: tuple[Token, ...]
@@ -34,18 +44,32 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A table's name as written: its parts, which of them were in backquotes, and its place."""
+    """A name as written: its parts, which of them are in backquotes, and its position."""
 
     parts: tuple[str, ...]
     quoted: tuple[bool, ...]
     span: Span
 
+    @property
+    def is_path(self) -> bool:
+        """Whether it is the name of a table at a path, such as delvec.`path`."""
+        return resolver.is_path(self.parts, self.quoted)
+
+    @property
+    def reference(self) -> resolver.Reference | None:
+        """The table of delvec that it names; None: a table of Spark."""
+        return resolver.resolve(self.parts, self.quoted)
+
     def __str__(self) -> str:
         return self.span.text
 
 
+IsOurs = Callable[[Name], bool]
+"""Whether a name is that of a table of delvec."""
+
+
 class Cursor:
-    """A place among the tokens of a statement."""
+    """A position in the tokens of a statement."""
 
     def __init__(self, source: str, tokens: Sequence[Token]) -> None:
         self.source = source
@@ -67,7 +91,7 @@ class Cursor:
         return all(self.ahead(n).word == word for n, word in enumerate(words))
 
     def takes(self, *words: str) -> bool:
-        """Whether these words come next; they are passed then."""
+        """Whether these words come next; if so, moves behind them."""
         if not self.sees(*words):
             return False
         self.at += len(words)
@@ -114,9 +138,9 @@ class Cursor:
         return Span(self.source, self.tokens[first:last])
 
     def until(self, *stops: str, comma: bool = False, expected: str) -> Span:
-        """What comes before one of the words, which is not inside brackets or CASE, or before the end.
+        """The text up to one of the words (outside of brackets and CASE) or up to the end.
 
-        ``comma``: before a comma as well. ``expected`` says what is missing where nothing comes.
+        ``comma``: a comma ends it too. ``expected`` is for the error if there is no text.
         """
         first, cases = self.at, 0
         while not self.is_done:
@@ -124,7 +148,7 @@ class Cursor:
             if not cases and (word in stops or (comma and self.here.is_symbol(","))):
                 break
             cases += {"CASE": 1, "END": -1 if cases else 0}.get(word, 0)
-            self.at = self.after_piece()
+            self.at = self.after_group()
             if self.here.is_symbol(")"):
                 break
         if self.at == first:
@@ -132,18 +156,18 @@ class Cursor:
         return self.span(first, self.at)
 
     def rest(self, expected: str) -> Span:
-        """All that is left."""
+        """All remaining text."""
         if self.is_done:
             raise self.error(f"expected {expected}")
         first, self.at = self.at, len(self.tokens) - 1
         return self.span(first, self.at)
 
     def is_field(self) -> bool:
-        """Whether the word here is the field of something before it."""
+        """Whether the word here follows a dot."""
         return self.at > 0 and self.tokens[self.at - 1].is_symbol(".")
 
     def closing(self) -> int:
-        """The index of the bracket that closes the one that is here."""
+        """The index of the bracket that closes the one here."""
         open_brackets: list[Token] = []
         for index in range(self.at, len(self.tokens)):
             token = self.tokens[index]
@@ -157,17 +181,19 @@ class Cursor:
                 return index
         raise self.error("the bracket is not closed")
 
-    def after_piece(self) -> int:
-        """The index after the token here: of a bracket after its partner, of ``::`` after the type."""
+    def after_group(self) -> int:
+        """The index after the token here; after the closing bracket of a bracket; after the type of
+        ``::``.
+        """
         if self.here.is_symbol("::"):
             return self._after_type()
         return self.closing() + 1 if self.here.text in ("(", "[") else self.at + 1
 
     def _after_type(self) -> int:
-        """The index after ``::`` and the type: a word, with types of its parts after it in ``<…>``."""
+        """The index after ``::`` and the type, which may have types of its parts in ``<…>``."""
         at, depth = self.at + 2, 0
-        if self.ahead().word not in _GENERIC:
-            return at  # what follows as < compares
+        if self.ahead().word not in _NESTED_TYPES:
+            return at  # a < after another type is a comparison
         while at < len(self.tokens) and (depth or self.tokens[at].text in ("<", "<>")):
             token = self.tokens[at]
             if token.kind is Kind.SYMBOL:
@@ -178,7 +204,7 @@ class Cursor:
         return at
 
     def inside(self) -> Cursor:
-        """A cursor over what the parentheses here enclose; this one moves behind them."""
+        """A cursor over the text in the parentheses here; this cursor moves behind them."""
         if not self.here.is_symbol("("):
             raise self.error("expected (")
         close = self.closing()
@@ -187,13 +213,27 @@ class Cursor:
         self.at = close + 1
         return inner
 
+    def list_of(self, parse: Callable[[], T]) -> list[T]:
+        """What ``parse`` reads, once or more, with commas between."""
+        items = [parse()]
+        while self.takes_symbol(","):
+            items.append(parse())
+        return items
+
+    def bracketed(self, parse: Callable[[Cursor], T]) -> list[T]:
+        """A list in parentheses: ``parse`` reads each item."""
+        inner = self.inside()
+        items = inner.list_of(lambda: parse(inner))
+        inner.expect_end()
+        return items
+
     def error(self, problem: str) -> InvalidOperationError:
         found = f"{self.here.text!r}" if self.here.kind is not Kind.END else "nothing more"
         return syntax_error(self.source, self.here.start, f"found {found}, {problem}")
 
 
 def verify_brackets(source: str, tokens: Sequence[Token]) -> None:
-    """Refuse a bracket without its partner."""
+    """Refuse a bracket that is not opened or not closed."""
     open_brackets: list[Token] = []
     for token in tokens:
         if token.kind is not Kind.SYMBOL or token.text not in "()[]":

@@ -1,4 +1,4 @@
-"""The word DEFAULT as a value: in SET, in the values of MERGE and in the rows of INSERT … VALUES."""
+"""DEFAULT as a value: in SET, in the values of MERGE and in the rows of INSERT … VALUES."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _DEFAULT = "DEFAULT"
 
 
 def default_edits(table: Table, query: Span, columns: Sequence[str] | None) -> list[Edit]:
-    """The default of its column in the place of each DEFAULT in the rows of ``VALUES``.
+    """Edits that replace each DEFAULT in the rows of ``VALUES`` by the default of its column.
 
-    ``columns``: those that the values go to, in their order. None: by name, which values have not.
+    ``columns``: the target columns of the values, in order. None (by name): VALUES has no column names.
     """
     if columns is None or query.tokens[0].word != "VALUES":
         return []
@@ -27,20 +27,20 @@ def default_edits(table: Table, query: Span, columns: Sequence[str] | None) -> l
 
 
 def default_of(table: Table, column: str, value: Span) -> str | None:
-    """The column's default where the value is the word DEFAULT; None where it is another."""
+    """The column's default if the value is the word DEFAULT; otherwise None."""
     if len(value.tokens) != 1 or value.tokens[0].word != _DEFAULT or _is_column(table):
         return None
     return _text(table, column)
 
 
 def _values(query: Span) -> Iterator[tuple[int, Token]]:
-    """Each DEFAULT that is a whole value of a row, with its place in the row."""
+    """Each DEFAULT that is a whole value of a row, with the index of the value in its row."""
     tokens, cursor = query.tokens, Cursor(query.source, query.tokens)
     depth = place = 0
     while cursor.at < len(tokens):
         number, token = cursor.at, cursor.here
-        # Commas in the type after :: are its own; brackets are gone into.
-        cursor.at = cursor.after_piece() if token.is_symbol("::") else number + 1
+        # Skip the type after ::, whose commas do not separate values; go into brackets.
+        cursor.at = cursor.after_group() if token.is_symbol("::") else number + 1
         if token.is_symbol("("):
             depth += 1
             place = 0 if depth == 1 else place
@@ -59,11 +59,11 @@ def _stands_alone(tokens: Sequence[Token], number: int) -> bool:
 
 
 def _is_column(table: Table) -> bool:
-    """Whether the word is the name of a column: then it means that."""
+    """Whether a column has the name DEFAULT: then the word means the column."""
     return _DEFAULT in (name.upper() for name in table.schema.names)
 
 
 def _text(table: Table, column: str) -> str:
-    found = snapshot_of(table).rules(new_rows=False).defaults
-    texts = {name.lower(): text for name, text in found.items()}
+    defaults = snapshot_of(table).rules(new_rows=False).defaults
+    texts = {name.lower(): text for name, text in defaults.items()}
     return f"({texts.get(column.lower(), 'NULL')})"

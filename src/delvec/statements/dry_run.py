@@ -1,4 +1,4 @@
-"""What a statement would do, without doing it."""
+"""Dry runs of statements: what a statement would do."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from delvec.statements.table_names import Tables
 
 
 def preview_statement(spark: SparkSession, text: str, args: Arguments | None = None) -> Preview | None:
-    """The dry run of the statement; None where it has none (see ``preview``)."""
+    """The dry run of a statement; None if it has none (see ``preview``)."""
     tables = Tables(spark)
     statement = parse(text, tables.is_ours)
     return preview(Frames(spark, tables, Parameters(text, tokenize(text), args)), statement)
 
 
 def explain(frames: Frames, statement: Delete | Update | Merge | Insert) -> DataFrame:
-    """A row for each file that the statement would change, with what becomes of it.
+    """A row for each file that the statement would change, and how.
 
     INSERT INTO changes no file: Spark explains its query.
     """
-    found = preview(frames, statement)
-    if found is not None:
-        schema = from_arrow_schema(found.files.schema)  # which Connect does not infer without a row
-        return frames.spark.createDataFrame(found.files, schema)
+    dry_run = preview(frames, statement)
+    if dry_run is not None:
+        schema = from_arrow_schema(dry_run.files.schema)  # Connect cannot infer it without rows
+        return frames.spark.createDataFrame(dry_run.files, schema)
     assert isinstance(statement, Insert)
     return frames.of(statement.query, before="EXPLAIN ")
 
 
 def preview(frames: Frames, statement: Statement) -> Preview | None:
-    """None where the statement removes and changes no rows of a table of delvec."""
+    """The dry run; None if the statement does not delete or update rows of a delvec table."""
     match statement:
         case Delete():
             result = run_dml.delete(frames, statement, dry_run=True)

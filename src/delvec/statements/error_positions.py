@@ -1,4 +1,4 @@
-"""Spark's syntax errors, told by their place in the whole statement."""
+"""Spark's syntax errors in a part of a statement, with their position in the whole statement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLACE = re.compile(r"\(line (\d+), pos(?:ition)? (\d+)\)")
 _CODE = re.compile(r"^\s*\[[A-Z_.0-9]+\]\s*")
 
 Around = tuple[str, str]
-"""What stands before and after a piece of text, so that Spark can parse it as a statement."""
+"""Text before and after a part of a statement, so that Spark can parse the part as a statement."""
 
 EXPRESSION: Around = ("SELECT (", ")")
 COLUMNS: Around = ("CREATE TABLE x (", ") USING parquet")
@@ -26,7 +26,7 @@ QUERY: Around = ("", "")
 
 @contextmanager
 def pointed_at(spark: SparkSession, *spans: Span, around: Around = EXPRESSION) -> Iterator[None]:
-    """Where something fails inside, and one of these pieces has a syntax error, that is the error."""
+    """If the body fails and one of these spans has a syntax error, raise that error with its position."""
     try:
         yield
     except (InvalidOperationError, PySparkException):
@@ -36,7 +36,7 @@ def pointed_at(spark: SparkSession, *spans: Span, around: Around = EXPRESSION) -
 
 
 def _verify_syntax(spark: SparkSession, span: Span, around: Around) -> None:
-    """Refuse what Spark cannot parse. Only the parser's answer counts: EXPLAIN runs nothing."""
+    """Refuse text that Spark cannot parse. EXPLAIN only parses and plans; planning errors are ignored."""
     explains = around == QUERY and span.tokens[0].word == "EXPLAIN"
     before = around[0] if explains else f"EXPLAIN {around[0]}"
     try:
@@ -54,7 +54,7 @@ def _located(error: ParseException, span: Span, shift: int) -> InvalidOperationE
     if place is None:
         return InvalidOperationError(f"{span.text!r} cannot be parsed: {problem}")
     line, column = int(place[1]), int(place[2])
-    starts = [0, *(found.end() for found in re.finditer("\n", span.text))]
+    starts = [0, *(line_end.end() for line_end in re.finditer("\n", span.text))]
     offset = span.start + starts[min(line, len(starts)) - 1] + column - (shift if line == 1 else 0)
     if offset >= span.end:
         return syntax_error(span.source, span.end, "found nothing more, expected the rest of the statement")

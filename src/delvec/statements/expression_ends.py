@@ -1,4 +1,4 @@
-"""Where value expressions end."""
+"""Finds the end of a value expression."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _UNITS = frozenset(
 
 
 def after_value(cursor: Cursor) -> int:
-    """The index after the value expression that starts here, such as the time of TIMESTAMP AS OF.
+    """The index after the value expression here, such as the time in TIMESTAMP AS OF.
 
-    An alias may follow it without AS: what is no operator, and not a part of one value, ends it.
+    An alias may follow without AS: the expression ends at the first token that neither is an operator nor
+    belongs to a value.
     """
     start = cursor.at
     _pass_value(cursor)
@@ -44,11 +45,11 @@ def _pass_value(cursor: Cursor) -> None:
         typed = cursor.here.word in _LITERAL_WORDS and cursor.ahead().kind is Kind.STRING
         cursor.at += 2 if typed else 1
     while cursor.here.text in ("(", "[", ".", "::"):
-        cursor.at = cursor.at + 2 if cursor.here.is_symbol(".") else cursor.after_piece()
+        cursor.at = cursor.at + 2 if cursor.here.is_symbol(".") else cursor.after_group()
 
 
 def _pass_interval(cursor: Cursor) -> None:
-    """Values with their units: '1' DAY, 2 HOURS 3 MINUTES, '1-2' YEAR TO MONTH; or one text with all."""
+    """Values with units: '1' DAY, 2 HOURS 3 MINUTES, '1-2' YEAR TO MONTH; or one string with all of them."""
     while True:
         cursor.takes_symbol("-")
         is_text = cursor.here.kind is Kind.STRING

@@ -1,12 +1,13 @@
-"""Tokens of Spark SQL, with their places in the text.
+"""Tokens of Spark SQL, with their positions in the text.
 
     words       SELECT, orders, _x1        numbers   1, 1.5e3, 10L
     quoted      `a name`                   strings   'x', "x", r'x', X'1F'
     markers     :name, ?                   symbols   everything else, the longest that Spark has
 
-Comments and hints are no tokens: they stay in the text between them. The rules are those of Spark's lexer and
-depend on no setting. sqlglot's tokenizer is not used here: it makes several tokens of ``10L``, one of
-``GROUP BY`` and one of all that follows some words, and statements are cut out of the text by token places.
+Comments and hints are not tokens: they stay in the text between the tokens. The rules are those of Spark's
+lexer and do not depend on settings. sqlglot's tokenizer is not used here, because parts of a statement are
+cut out of the text by token positions: sqlglot makes several tokens of ``10L``, one token of ``GROUP BY``,
+and after some words one token of the rest of the text.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """``start`` and ``end`` are where it stands in the statement's text."""
+    """``start`` and ``end`` are its position in the statement's text."""
 
     kind: Kind
     text: str
@@ -43,7 +44,7 @@ class Token:
 
     @property
     def word(self) -> str:
-        """The word in capitals; empty for what is none, quoted names as well."""
+        """The word in capitals; empty if the token is not a word (a quoted name is not a word)."""
         return self.text.upper() if self.kind is Kind.WORD else ""
 
     @property
@@ -52,7 +53,7 @@ class Token:
 
     @property
     def name(self) -> str:
-        """The name that a word or a quoted name is."""
+        """The name, without backquotes."""
         return self.text[1:-1].replace("``", "`") if self.kind is Kind.QUOTED else self.text
 
     def is_symbol(self, text: str) -> bool:
@@ -68,7 +69,7 @@ _TOKEN = re.compile(
   | (?P<quoted> `(?:[^`]|``)*` )
   | (?P<number> (?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\w* )
   | (?P<word> \w+ )
-  # A colon that stands against a name or a bracket is a type's or a path's: struct<a:int>.
+  # A colon directly after a name or a bracket belongs to a type or a path: struct<a:int>.
   | (?P<marker> \? | (?<![\w`)\]]):(?=\w)\w+ )
   | (?P<symbol> <=> | \|> | \|\| | :: | -> | => | == | != | <> | <= | >= | << | >> | . )
     """,
@@ -77,23 +78,23 @@ _TOKEN = re.compile(
 
 
 def tokenize(text: str) -> tuple[Token, ...]:
-    """The tokens, and one of kind END after them. Refuses a string, name or comment that does not end."""
+    """The tokens, and a last one of kind END. Refuses a string, name or comment that does not end."""
     tokens: list[Token] = []
-    at = _skipped(text, 0)
+    at = _next_token(text, 0)
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        assert found is not None
-        assert found.lastgroup is not None
-        if found.lastgroup == "symbol" and found[0] in _QUOTES:
-            raise syntax_error(text, at, f"the {_QUOTES[found[0]]} does not end, expected {found[0]}")
-        tokens.append(Token(Kind(found.lastgroup), found[0], at))
-        at = _skipped(text, found.end())
+        match = _TOKEN.match(text, at)
+        assert match is not None
+        assert match.lastgroup is not None
+        if match.lastgroup == "symbol" and match[0] in _QUOTES:
+            raise syntax_error(text, at, f"the {_QUOTES[match[0]]} does not end, expected {match[0]}")
+        tokens.append(Token(Kind(match.lastgroup), match[0], at))
+        at = _next_token(text, match.end())
     end = tokens[-1].end if tokens else len(text)
     return (*tokens, Token(Kind.END, "", end))
 
 
-def _skipped(text: str, at: int) -> int:
-    """Where the next token starts."""
+def _next_token(text: str, at: int) -> int:
+    """The position of the next token."""
     while True:
         space = _SPACE.match(text, at)
         if space is not None:
@@ -107,17 +108,17 @@ def _skipped(text: str, at: int) -> int:
 def _after_comment(text: str, start: int) -> int:
     depth, at = 1, start + 2
     while depth:
-        found = _COMMENT.search(text, at)
-        if found is None:
+        mark = _COMMENT.search(text, at)
+        if mark is None:
             raise syntax_error(text, start, "the comment does not end, expected */")
-        depth += 1 if found[0] == "/*" else -1
-        at = found.end()
+        depth += 1 if mark[0] == "/*" else -1
+        at = mark.end()
     return at
 
 
 def syntax_error(text: str, offset: int, problem: str) -> InvalidOperationError:
-    """The error that shows the place in the text."""
-    starts = [0, *(found.end() for found in re.finditer("\r\n|\n|\r", text))]
+    """An error that shows the position in the text."""
+    starts = [0, *(line_end.end() for line_end in re.finditer("\r\n|\n|\r", text))]
     number = bisect_right(starts, offset)
     column = offset - starts[number - 1]
     line = text[starts[number - 1] :].splitlines()[0] if starts[number - 1] < len(text) else ""

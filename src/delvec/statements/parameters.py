@@ -1,12 +1,13 @@
 """Values for the markers of a statement, ``:name`` and ``?``.
 
-A marker becomes a literal that no value can escape from, whatever the session's settings. Numbers, dates and
-bytes are spelled with characters that need no quoting; texts of plain characters stand in quotes, and all
-others as the hex of their bytes. File pruning understands all but the last.
+A marker is replaced by a literal. No value can break out of its literal, whatever the session's settings:
+numbers, dates and bytes have only characters that need no quoting; strings of plain characters are quoted;
+all other strings are written as the hex of their bytes. File pruning understands all of these except the
+last.
 
-Spark's own parameters would do for queries, but not for conditions, which reach the engine as text; and Spark
-4.1 spells texts in a way that it misreads itself where ``spark.sql.parser.escapedStringLiterals`` is on. They
-are left for values that are Columns.
+Spark's own parameters would work for queries, but not for conditions, which reach the engine as text. And if
+``spark.sql.parser.escapedStringLiterals`` is on, Spark 4.1 writes strings in a form that it cannot read back.
+They are used only for values that are Columns.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _LONG = 1 << 63
 
 
 class Parameters:
-    """The arguments of a statement, checked against its markers: each has a value, each value a marker."""
+    """The arguments of a statement. Each marker must have a value, and each value a marker."""
 
     def __init__(self, source: str, tokens: Sequence[Token], args: Arguments | None) -> None:
         markers = [token for token in tokens if token.kind is Kind.MARKER]
@@ -73,15 +74,15 @@ class Parameters:
     def for_query(
         self, span: Span, left_out: Sequence[Span] = ()
     ) -> tuple[list[Edit], dict[str, Any] | list[Any] | None]:
-        """Literals for a query, and what is left for ``spark.sql`` as args: what no literal can be.
+        """Edits for the markers of a query, and ``args`` for ``spark.sql``: values that cannot be literals.
 
-        ``left_out`` are pieces that will be replaced.
+        ``left_out``: parts of the text that will be replaced.
         """
-        gone = {token.start for piece in left_out for token in piece.tokens}
+        replaced = {token.start for part in left_out for token in part.tokens}
         edits: list[Edit] = []
         others: list[Token] = []
         for marker in span.tokens:
-            if marker.kind is Kind.MARKER and marker.start not in gone:
+            if marker.kind is Kind.MARKER and marker.start not in replaced:
                 value = self.value(marker)
                 if isinstance(value, Column):
                     others.append(marker)
@@ -94,12 +95,12 @@ class Parameters:
         return edits, [self.value(marker) for marker in others]
 
     def literals(self, span: Span) -> list[Edit]:
-        """The markers of a piece of the text as literals."""
+        """Edits that replace the markers of a part of the text by literals."""
         markers = [token for token in span.tokens if token.kind is Kind.MARKER]
         return [Edit(m.start, m.end, literal(self.value(m), m.text)) for m in markers]
 
     def text(self, span: Span) -> str:
-        """The piece of the text with literals in the place of markers."""
+        """The part of the text with literals instead of markers."""
         return edited(span.source, span.start, span.end, self.literals(span))
 
 
@@ -121,7 +122,7 @@ def literal(value: Any, what: str) -> str:
         case bytes() | bytearray():
             return f"X'{value.hex()}'"
         case dt.datetime():
-            instant = value.astimezone(dt.UTC)  # one without a zone is in the local one, as for Spark
+            instant = value.astimezone(dt.UTC)  # without a zone: local time, as in Spark
             return f"TIMESTAMP_LTZ'{instant:%Y-%m-%d %H:%M:%S.%f}Z'" if instant.year > 999 else _early(what)
         case dt.date():
             return f"DATE'{value.isoformat()}'"
@@ -182,7 +183,7 @@ def _hint(value: Any) -> str:
 
 
 def _verify_type(args: Arguments | None) -> None:
-    # What Spark's own sql() takes.
+    # The types that Spark's own sql() accepts.
     if args is not None and not isinstance(args, Mapping | list | tuple):
         raise InvalidOperationError(f"args is {type(args).__name__}, expected a dict or a list")
 

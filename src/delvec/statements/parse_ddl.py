@@ -1,13 +1,13 @@
-"""The frames of statements about a table itself: CREATE TABLE, ALTER TABLE."""
+"""Parses the frames of statements about a table itself: CREATE TABLE, ALTER TABLE."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import replace as replaced
 
-from delvec.errors import UnsupportedFeatureError
-from delvec.statements.cursor import Cursor, Name, Span
+from delvec import resolver
+from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.statements.cursor import QUERY_STARTS, Cursor, IsOurs, Name, Span
 from delvec.statements.lexer import Kind, Token
 from delvec.statements.statement import (
     AddColumns,
@@ -19,18 +19,9 @@ from delvec.statements.statement import (
     UnsetProperties,
 )
 
-IsOurs = Callable[[Name], bool]
-
-PROVIDERS = ("delvec", "delta")
 TEMPORARY = tuple(
     ("CREATE", word, *external, "TABLE") for word in ("TEMPORARY", "TEMP") for external in ((), ("EXTERNAL",))
 )
-_QUERY_STARTS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE")
-
-
-def is_path(name: Name) -> bool:
-    """Whether the name is that of a place: delvec.`path` or delta.`path`."""
-    return len(name.parts) == 2 and name.parts[0].lower() in PROVIDERS and name.quoted[1]
 
 
 def replace(cursor: Cursor, is_ours: IsOurs) -> Statement | None:
@@ -44,29 +35,27 @@ def replace(cursor: Cursor, is_ours: IsOurs) -> Statement | None:
 
 
 def create(cursor: Cursor, is_ours: IsOurs) -> Create | None:
-    """A table of ours is one at a path, or of a name alone that is USING delvec or delta."""
-    del is_ours  # it is not there yet
+    """Delvec creates a table at a path, and a table with a one-part name that is USING one of its formats."""
+    del is_ours  # the table does not exist yet
     if_not_exists = cursor.takes("IF", "NOT", "EXISTS")
     table = cursor.name("a table")
     if not _is_for_delvec(cursor, table):
         return None
-    if len(table.parts) > 1 and not is_path(table):
+    if len(table.parts) > 1 and not table.is_path:
         raise UnsupportedFeatureError(
             f"delvec has no CREATE TABLE of a name in a schema, found {table}: use a name of one part, or "
             "delvec.`path`",
             feature="CREATE TABLE of a name in a schema",
         )
-    columns = None
-    if cursor.here.is_symbol("("):
-        inner = cursor.inside()
-        columns = inner.rest("columns")
-    found = Create(table, if_not_exists, columns, None, (), (), None, None, None)
-    while not (cursor.is_done or cursor.here.word in ("AS", *_QUERY_STARTS)):
-        found = _with_clause(cursor, found)
+    columns = cursor.inside().rest("columns") if cursor.here.is_symbol("(") else None
+    provider = table.parts[0].lower() if table.is_path else None
+    statement = Create(table, if_not_exists, columns, provider, (), (), None, None, None)
+    while not (cursor.is_done or cursor.here.word in ("AS", *QUERY_STARTS)):
+        statement = _with_clause(cursor, statement)
     if not cursor.is_done:
         cursor.takes("AS")
-        found = replaced(found, query=cursor.rest("a query"))
-    return found
+        statement = replaced(statement, query=cursor.rest("a query"))
+    return statement
 
 
 def create_temporary(cursor: Cursor, is_ours: IsOurs) -> None:
@@ -100,13 +89,17 @@ def alter(cursor: Cursor, is_ours: IsOurs) -> Statement | None:
 
 
 def _is_for_delvec(cursor: Cursor, table: Name) -> bool:
-    """Whether delvec is to create the table. A Delta table in a schema is one of a Spark with Delta's jar."""
+    """Whether delvec creates the table. A table in a schema, USING a format by its own name, belongs to a
+    Spark session that has the format's jar.
+    """
     provider = _provider(cursor)
-    return is_path(table) or provider == "delvec" or (provider in PROVIDERS and len(table.parts) == 1)
+    if table.is_path or provider == resolver.ANY_FORMAT:
+        return True
+    return provider in resolver.providers() and len(table.parts) == 1
 
 
 def _provider(cursor: Cursor) -> str | None:
-    """The word after USING, looked for without moving."""
+    """The word after USING; does not move the cursor."""
     tokens = cursor.tokens[cursor.closing() + 1 if cursor.here.is_symbol("(") else cursor.at :]
     for token, after in itertools.pairwise(tokens):
         if token.word in ("AS", "SELECT", "WITH"):
@@ -116,41 +109,52 @@ def _provider(cursor: Cursor) -> str | None:
     return None
 
 
-def _with_clause(cursor: Cursor, found: Create) -> Create:
+def _with_clause(cursor: Cursor, statement: Create) -> Create:
     match cursor.here.word:
         case "USING":
             cursor.expect("USING")
-            if cursor.here.name.lower() not in PROVIDERS:
-                raise cursor.error(f"expected delvec or delta for {found.table}")
-            return replaced(found, provider=cursor.identifier("delvec or delta").lower())
+            known = " or ".join(resolver.providers())
+            if cursor.here.name.lower() not in resolver.providers():
+                raise cursor.error(f"expected {known} for {statement.table}")
+            return _with_provider(statement, cursor.identifier(known).lower())
         case "PARTITIONED":
             cursor.expect("PARTITIONED", "BY")
-            return replaced(found, partition_by=_partitioning(cursor))
+            return replaced(statement, partition_by=_partitioning(cursor))
         case "TBLPROPERTIES":
             cursor.expect("TBLPROPERTIES")
-            return replaced(found, properties=_properties(cursor))
+            return replaced(statement, properties=_properties(cursor))
         case "COMMENT":
             cursor.expect("COMMENT")
-            return replaced(found, comment=_text(cursor, "a comment in quotes"))
+            return replaced(statement, comment=_text(cursor, "a comment in quotes"))
         case "LOCATION":
             cursor.expect("LOCATION")
-            return replaced(found, location=_text(cursor, "a location in quotes"))
+            return replaced(statement, location=_text(cursor, "a location in quotes"))
         case "OPTIONS" | "CLUSTERED" | "CLUSTER" | "ROW" | "STORED" | "DEFAULT" | "SKEWED":
             raise UnsupportedFeatureError(
-                f"CREATE TABLE {found.table} with {cursor.here.word} is not supported, expected USING, "
+                f"CREATE TABLE {statement.table} with {cursor.here.word} is not supported, expected USING, "
                 "PARTITIONED BY, TBLPROPERTIES, COMMENT or LOCATION",
                 feature=f"CREATE TABLE … {cursor.here.word}",
             )
     raise cursor.error("expected USING, PARTITIONED BY, TBLPROPERTIES, COMMENT, LOCATION or AS")
 
 
+def _with_provider(statement: Create, provider: str) -> Create:
+    """The statement with the word after USING, which may repeat the format before a path but not change
+    it.
+    """
+    if statement.provider in (None, resolver.ANY_FORMAT) or provider == resolver.ANY_FORMAT:
+        return replaced(
+            statement, provider=statement.provider if provider == resolver.ANY_FORMAT else provider
+        )
+    if provider != statement.provider:
+        raise InvalidOperationError(
+            f"CREATE TABLE {statement.table} is USING {provider}, expected {statement.provider}"
+        )
+    return statement
+
+
 def _partitioning(cursor: Cursor) -> tuple[tuple[str, Span | None], ...]:
-    inner = cursor.inside()
-    found = [_partition_column(inner)]
-    while inner.takes_symbol(","):
-        found.append(_partition_column(inner))
-    inner.expect_end()
-    return tuple(found)
+    return tuple(cursor.bracketed(_partition_column))
 
 
 def _partition_column(cursor: Cursor) -> tuple[str, Span | None]:
@@ -171,16 +175,11 @@ def _text(cursor: Cursor, expected: str) -> Token:
 
 
 def _properties(cursor: Cursor, *, values: bool = True) -> tuple[Property, ...]:
-    inner = cursor.inside()
-    found = [_property(inner, values=values)]
-    while inner.takes_symbol(","):
-        found.append(_property(inner, values=values))
-    inner.expect_end()
-    return tuple(found)
+    return tuple(cursor.bracketed(lambda inner: _property(inner, values=values)))
 
 
 def property_key(cursor: Cursor) -> Token | Name:
-    """A text in quotes, or a dotted name."""
+    """A string, or a dotted name."""
     if cursor.here.kind is Kind.STRING:
         return cursor.token(Kind.STRING, expected="a property")
     return cursor.name("a property")
@@ -203,11 +202,9 @@ def _property(cursor: Cursor, *, values: bool) -> Property:
 
 def _new_columns(cursor: Cursor) -> tuple[NewColumn, ...]:
     inner = cursor.inside() if cursor.here.is_symbol("(") else cursor
-    found = [_new_column(inner)]
-    while inner.takes_symbol(","):
-        found.append(_new_column(inner))
+    columns = inner.list_of(lambda: _new_column(inner))
     inner.expect_end()
-    return tuple(found)
+    return tuple(columns)
 
 
 def _new_column(cursor: Cursor) -> NewColumn:
@@ -224,7 +221,7 @@ def _new_column(cursor: Cursor) -> NewColumn:
 
 
 def _definition(cursor: Cursor) -> Span:
-    """A type and what follows it. Commas between angle brackets are the type's."""
+    """A type and the text after it. Commas in angle brackets belong to the type."""
     first, depth = cursor.at, 0
     while not cursor.is_done:
         text = cursor.here.text if cursor.here.kind is Kind.SYMBOL else ""

@@ -1,19 +1,19 @@
-"""The frames of statements that change rows: DELETE, UPDATE, MERGE, INSERT."""
+"""Parses the frames of statements that change rows: DELETE, UPDATE, MERGE, INSERT."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from delvec.statements.cursor import Cursor, Name, Span
+from delvec.spark.merge_clauses import (
+    DELETE,
+    INSERT,
+    MATCHED,
+    NOT_MATCHED,
+    NOT_MATCHED_BY_SOURCE,
+    UPDATE,
+)
+from delvec.statements.cursor import QUERY_STARTS, Cursor, IsOurs, Name, Span
 from delvec.statements.lexer import syntax_error
 from delvec.statements.statement import Assignment, Delete, Insert, Merge, MergeClause, Update
 from delvec.statements.table_references import alias_after
-
-MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
-UPDATE, DELETE, INSERT = "update", "delete", "insert"
-QUERY_STARTS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE")
-
-IsOurs = Callable[[Name], bool]
 
 
 def delete(cursor: Cursor, is_ours: IsOurs) -> Delete | None:
@@ -77,7 +77,7 @@ def insert(cursor: Cursor, is_ours: IsOurs) -> Insert | None:
 
 
 def _alias(cursor: Cursor) -> str | None:
-    """The alias of a table that is changed, if there is one."""
+    """The alias of the changed table, if it has one."""
     if cursor.takes("AS"):
         return cursor.identifier("an alias")
     if cursor.here.is_name and cursor.here.word not in ("SET", "WHERE", "USING"):
@@ -92,10 +92,7 @@ def _where(cursor: Cursor) -> Span | None:
 
 
 def _assignments(cursor: Cursor, *stops: str) -> tuple[Assignment, ...]:
-    found = [_assignment(cursor, *stops)]
-    while cursor.takes_symbol(","):
-        found.append(_assignment(cursor, *stops))
-    return tuple(found)
+    return tuple(cursor.list_of(lambda: _assignment(cursor, *stops)))
 
 
 def _assignment(cursor: Cursor, *stops: str) -> Assignment:
@@ -138,9 +135,7 @@ def _insert_clause(cursor: Cursor, condition: Span | None) -> MergeClause:
     columns = _columns(cursor)
     cursor.expect("VALUES")
     inner = cursor.inside()
-    values = [inner.until(comma=True, expected="a value")]
-    while inner.takes_symbol(","):
-        values.append(inner.until(comma=True, expected="a value"))
+    values = inner.list_of(lambda: inner.until(comma=True, expected="a value"))
     if len(columns) != len(values):
         raise syntax_error(cursor.source, place.start, f"{len(columns)} columns but {len(values)} values")
     pairs = zip(columns, values, strict=True)
@@ -148,21 +143,11 @@ def _insert_clause(cursor: Cursor, condition: Span | None) -> MergeClause:
 
 
 def _columns(cursor: Cursor) -> tuple[Name, ...]:
-    inner = cursor.inside()
-    names = [inner.name("a column")]
-    while inner.takes_symbol(","):
-        names.append(inner.name("a column"))
-    inner.expect_end()
-    return tuple(names)
+    return tuple(cursor.bracketed(lambda inner: inner.name("a column")))
 
 
 def _partition(cursor: Cursor) -> tuple[tuple[Name, Span | None], ...]:
-    inner = cursor.inside()
-    found = [_partition_value(inner)]
-    while inner.takes_symbol(","):
-        found.append(_partition_value(inner))
-    inner.expect_end()
-    return tuple(found)
+    return tuple(cursor.bracketed(_partition_value))
 
 
 def _partition_value(cursor: Cursor) -> tuple[Name, Span | None]:
@@ -173,7 +158,7 @@ def _partition_value(cursor: Cursor) -> tuple[Name, Span | None]:
 
 
 def _starts_query(cursor: Cursor) -> bool:
-    """Whether the parentheses here hold a query, and no list of columns."""
+    """Whether the parentheses here contain a query, not a list of columns."""
     count = 0
     while cursor.ahead(count).is_symbol("("):
         count += 1

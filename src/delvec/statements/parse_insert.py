@@ -1,7 +1,8 @@
-"""INSERT after other clauses: ``WITH … INSERT INTO t SELECT …``, ``FROM … INSERT INTO a SELECT … INSERT …``.
+"""Parses INSERT after other clauses: ``WITH … INSERT INTO t SELECT …``,
+``FROM … INSERT INTO a SELECT … INSERT …``.
 
-Each target gets the rows of one query: what stands before the first INSERT, then its own SELECT. The text of
-such a query is the statement's with the rest blank, so that places in it are places in the statement.
+The query of each target is the text before the first INSERT, then the target's own SELECT. The other text is
+replaced by spaces, so that positions in the query are positions in the statement.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from dataclasses import replace
 
 from delvec.errors import UnsupportedFeatureError
 from delvec.statements import parse_dml
-from delvec.statements.cursor import Cursor, Name, Span
+from delvec.statements.cursor import Cursor, IsOurs, Name, Span
 from delvec.statements.lexer import Kind, Token
 from delvec.statements.statement import Insert, MultiInsert
 
 _BEFORE_QUERY = ("AS", "MAX", "RECURSION", "LEVEL")
 
 
-def after_with(cursor: Cursor, is_ours: parse_dml.IsOurs) -> Insert | MultiInsert | None:
-    """A statement of which WITH was read; None where it is a query, or no target is ours."""
+def after_with(cursor: Cursor, is_ours: IsOurs) -> Insert | MultiInsert | None:
+    """A statement after its WITH; None if it is a query, or if no target is a delvec table."""
     first = cursor.at - 1
     _pass_expressions(cursor)
     if cursor.sees("INSERT") or cursor.sees("FROM"):
@@ -33,69 +34,69 @@ def after_with(cursor: Cursor, is_ours: parse_dml.IsOurs) -> Insert | MultiInser
     return None
 
 
-def after_from(cursor: Cursor, is_ours: parse_dml.IsOurs) -> Insert | MultiInsert | None:
-    """A statement of which FROM was read; None where it is a query, or no target is ours."""
+def after_from(cursor: Cursor, is_ours: IsOurs) -> Insert | MultiInsert | None:
+    """A statement after its FROM; None if it is a query, or if no target is a delvec table."""
     return _inserts(cursor, cursor.at - 1, is_ours)
 
 
-def _inserts(cursor: Cursor, first: int, is_ours: parse_dml.IsOurs) -> Insert | MultiInsert | None:
+def _inserts(cursor: Cursor, first: int, is_ours: IsOurs) -> Insert | MultiInsert | None:
     starts = _starts(cursor)
     if not starts:
         return None
-    head, named, found = cursor.tokens[first : starts[0]], [], []
+    head, names, inserts = cursor.tokens[first : starts[0]], [], []
 
     def is_target(name: Name) -> bool:
-        named.append(name)
+        names.append(name)
         return is_ours(name)
 
     for start, end in zip(starts, [*starts[1:], len(cursor.tokens) - 1], strict=True):
         body = (*cursor.tokens[start + 1 : end], Token(Kind.END, "", cursor.tokens[end].start))
-        found.append(parse_dml.insert(Cursor(cursor.source, body), is_target))
-    ours = [each for each in found if each is not None]
+        inserts.append(parse_dml.insert(Cursor(cursor.source, body), is_target))
+    ours = [insert for insert in inserts if insert is not None]
     if not ours:
         return None
-    if len(ours) < len(found):
-        _refuse_mixed(ours, named)
+    if len(ours) < len(inserts):
+        _refuse_mixed(ours, names)
     cursor.at = len(cursor.tokens) - 1
-    inserts = [replace(each, query=_query(head, each.query)) for each in ours]
-    return inserts[0] if len(inserts) == 1 else MultiInsert(tuple(inserts))
+    whole = [replace(insert, query=_query(head, insert.query)) for insert in ours]
+    return whole[0] if len(whole) == 1 else MultiInsert(tuple(whole))
 
 
 def _starts(cursor: Cursor) -> list[int]:
-    """Where each INSERT stands, outside of brackets."""
-    found, inner = [], Cursor(cursor.source, cursor.tokens)
+    """The index of each INSERT outside of brackets."""
+    starts, inner = [], Cursor(cursor.source, cursor.tokens)
     inner.at = cursor.at
     while not inner.is_done:
         after = inner.ahead().word
         if inner.sees("INSERT") and after in ("INTO", "OVERWRITE") and not inner.is_field():
-            found.append(inner.at)
-        inner.at = inner.after_piece()
-    return found
+            starts.append(inner.at)
+        inner.at = inner.after_group()
+    return starts
 
 
 def _query(head: Sequence[Token], body: Span) -> Span:
-    """The query of both, in a text that has nothing between them."""
+    """The query of both parts, in a text with spaces between them."""
     between = body.start - head[-1].end
     source = body.source[: head[-1].end] + " " * between + body.source[body.start :]
     return Span(source, (*head, *body.tokens))
 
 
 def _pass_expressions(cursor: Cursor) -> None:
-    """Go behind the common table expressions: name [(columns)] [MAX RECURSION LEVEL n] [AS] (query), …"""
+    """Move behind the common table expressions: name [(columns)] [MAX RECURSION LEVEL n] [AS] (query), …"""
     cursor.takes("RECURSIVE")
     while cursor.here.is_name:
         cursor.at += 1
         while (
             cursor.here.is_symbol("(") or cursor.here.word in _BEFORE_QUERY or cursor.here.kind is Kind.NUMBER
         ):
-            cursor.at = cursor.after_piece()
+            cursor.at = cursor.after_group()
         if not cursor.takes_symbol(","):
             return
 
 
-def _refuse_mixed(ours: Sequence[Insert], named: Sequence[Name]) -> None:
-    targets = {each.table for each in ours}
-    others = ", ".join(str(name) for name in named if name not in targets) or "a directory"
+def _refuse_mixed(ours: Sequence[Insert], names: Sequence[Name]) -> None:
+    targets = {insert.table for insert in ours}
+    others = ", ".join(str(name) for name in names if name not in targets) or "a directory"
     raise UnsupportedFeatureError(
         f"INSERT writes {', '.join(str(each.table) for each in ours)} of delvec and {others} of Spark in one "
         "statement, expected targets of one kind",

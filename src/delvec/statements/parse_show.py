@@ -1,13 +1,11 @@
-"""The frames of statements that show or drop a table: DESCRIBE, SHOW, TRUNCATE, DROP."""
+"""Parses the frames of statements that describe, empty or drop a table: DESCRIBE, SHOW, TRUNCATE, DROP."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from delvec.errors import UnsupportedFeatureError
-from delvec.statements.cursor import Cursor, Name
+from delvec.statements.cursor import Cursor, IsOurs, Name
 from delvec.statements.lexer import Kind, syntax_error
-from delvec.statements.parse_ddl import is_path, property_key
+from delvec.statements.parse_ddl import property_key
 from delvec.statements.statement import (
     DescribeDetail,
     DescribeHistory,
@@ -19,11 +17,9 @@ from delvec.statements.statement import (
     Truncate,
 )
 
-IsOurs = Callable[[Name], bool]
-
 
 def describe_history(cursor: Cursor, is_ours: IsOurs) -> DescribeHistory | None:
-    table = _named(cursor, is_ours)
+    table = _our_table(cursor, is_ours)
     if table is None:
         return None
     limit = None
@@ -36,7 +32,7 @@ def describe_history(cursor: Cursor, is_ours: IsOurs) -> DescribeHistory | None:
 
 
 def describe_detail(cursor: Cursor, is_ours: IsOurs) -> DescribeDetail | None:
-    table = _named(cursor, is_ours)
+    table = _our_table(cursor, is_ours)
     return None if table is None else DescribeDetail(table)
 
 
@@ -45,7 +41,7 @@ def describe(cursor: Cursor, is_ours: IsOurs) -> DescribeTable | None:
     if cursor.ahead().is_name:
         cursor.takes("TABLE")
     extended = cursor.ahead().is_name and (cursor.takes("EXTENDED") or cursor.takes("FORMATTED"))
-    table = _named(cursor, is_ours)
+    table = _our_table(cursor, is_ours)
     if table is None:
         return None
     if cursor.sees("PARTITION") or cursor.sees("AS", "JSON"):
@@ -61,12 +57,12 @@ def describe(cursor: Cursor, is_ours: IsOurs) -> DescribeTable | None:
 def show_columns(cursor: Cursor, is_ours: IsOurs) -> ShowColumns | None:
     if not (cursor.takes("IN") or cursor.takes("FROM")):
         return None
-    table = _named(cursor, is_ours)
+    table = _our_table(cursor, is_ours)
     return None if table is None else ShowColumns(table)
 
 
 def show_properties(cursor: Cursor, is_ours: IsOurs) -> ShowProperties | None:
-    table = _named(cursor, is_ours)
+    table = _our_table(cursor, is_ours)
     if table is None:
         return None
     if cursor.is_done:
@@ -78,7 +74,7 @@ def show_properties(cursor: Cursor, is_ours: IsOurs) -> ShowProperties | None:
 
 
 def truncate(cursor: Cursor, is_ours: IsOurs) -> Truncate | None:
-    table = _named(cursor, is_ours)
+    table = _our_table(cursor, is_ours)
     if table is None:
         return None
     if cursor.sees("PARTITION"):
@@ -90,12 +86,12 @@ def truncate(cursor: Cursor, is_ours: IsOurs) -> Truncate | None:
 
 
 def drop(cursor: Cursor, is_ours: IsOurs) -> DropTable | None:
-    """DROP TABLE [IF EXISTS] name: the name alone, as of a table that Spark calls external."""
+    """DROP TABLE [IF EXISTS] name: drops only the name, as Spark does for an external table."""
     cursor.takes("IF", "EXISTS")
-    table = _named(cursor, is_ours)
+    table = _our_table(cursor, is_ours)
     if table is None:
         return None
-    if is_path(table):
+    if table.is_path:
         raise UnsupportedFeatureError(
             f"delvec has no DROP TABLE of a path: it drops names, and the files of {table} would stay; use "
             "TRUNCATE TABLE to delete the rows, or delete the folder",
@@ -110,8 +106,8 @@ def drop(cursor: Cursor, is_ours: IsOurs) -> DropTable | None:
     return DropTable(table)
 
 
-def _named(cursor: Cursor, is_ours: IsOurs) -> Name | None:
-    """The table whose name is here; None where there is none, or it is not ours."""
+def _our_table(cursor: Cursor, is_ours: IsOurs) -> Name | None:
+    """The name of a table here; None if there is no name, or if it is not a delvec table."""
     if not cursor.here.is_name:
         return None
     table = cursor.name("a table")

@@ -1,8 +1,8 @@
-"""SQL text as a statement, read by descent over the tokens.
+"""Parses SQL text into a statement, by recursive descent over the tokens.
 
-Only the frame of a statement is read. Conditions, values and queries stay pieces of the text, which Spark
-parses: no other parser knows all that it accepts, and a text made anew from a tree is another text. Of a
-statement on a table that is not ours nothing is read but the name.
+Only the frame of a statement is parsed. Conditions, values and queries stay parts of the text, and Spark
+parses them: no other parser accepts all that Spark accepts, and text generated from a syntax tree differs
+from the original. Of a statement on a table of Spark only the name is read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.statements import parse_ddl, parse_dml, parse_insert, parse_show, unsupported, views
-from delvec.statements.cursor import Cursor, Name, Span, verify_brackets
+from delvec.statements.cursor import QUERY_STARTS, ROW_CHANGES, Cursor, IsOurs, Span, verify_brackets
 from delvec.statements.lexer import Kind, Token, syntax_error, tokenize
 from delvec.statements.statement import (
     Delete,
@@ -26,19 +26,16 @@ from delvec.statements.statement import (
     Update,
 )
 
-IsOurs = Callable[[Name], bool]
-_QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE", "EXPLAIN")
-_CHANGES = ("INSERT", "DELETE", "UPDATE", "MERGE")
 _EXPLAIN_MODES = ("EXTENDED", "FORMATTED", "CODEGEN", "COST", "LOGICAL")
 
 
 def parse(text: str, is_ours: IsOurs) -> Statement:
-    """The statement that the text is; ``is_ours`` tells whether a table's name is one of delvec's."""
+    """Parse the text of one statement."""
     tokens = tokenize(text)
     if tokens[0].kind is Kind.END:
         raise InvalidOperationError("the statement is empty, expected SQL")
     if tokens[0].word == "BEGIN":
-        return Other()  # a script, in which semicolons are right
+        return Other()  # a script, which may have semicolons
     tokens = _single(text, tokens)
     verify_brackets(text, tokens)
     cursor = Cursor(text, tokens)
@@ -49,7 +46,7 @@ def parse(text: str, is_ours: IsOurs) -> Statement:
     unsupported.verify_known(cursor, is_ours)
     first = tokens[0]
     rewritten = (
-        first.word in (*_QUERIES, *_CHANGES)
+        first.word in (*QUERY_STARTS, *ROW_CHANGES, "EXPLAIN")
         or first.is_symbol("(")
         or cursor.sees("CREATE", "TABLE")
         or _describes_query(cursor)
@@ -58,11 +55,11 @@ def parse(text: str, is_ours: IsOurs) -> Statement:
 
 
 def _explained(cursor: Cursor, is_ours: IsOurs) -> Explain | None:
-    """EXPLAIN of a change of a table of ours; else None, and the cursor is where it was."""
+    """EXPLAIN of a change of a delvec table. Otherwise None, and the cursor does not move."""
     if not cursor.takes("EXPLAIN"):
         return None
     _ = any(cursor.takes(word) for word in _EXPLAIN_MODES)
-    changes_rows = cursor.here.word in (*_CHANGES, "WITH", "FROM")
+    changes_rows = cursor.here.word in (*ROW_CHANGES, "WITH", "FROM")
     statement = _statement(cursor, is_ours) if changes_rows else None
     if isinstance(statement, Delete | Update | Merge | Insert):
         return Explain(statement)
@@ -76,14 +73,14 @@ def _explained(cursor: Cursor, is_ours: IsOurs) -> Explain | None:
 
 
 def _describes_query(cursor: Cursor) -> bool:
-    """DESCRIBE [QUERY] and a query."""
+    """Whether it is DESCRIBE [QUERY] with a query."""
     if not (cursor.sees("DESCRIBE") or cursor.sees("DESC")):
         return False
     return cursor.ahead().word in ("QUERY", "SELECT", "WITH", "FROM", "VALUES")
 
 
 def _single(text: str, tokens: Sequence[Token]) -> tuple[Token, ...]:
-    """The tokens without the semicolon at the end; refuses any other."""
+    """The tokens without semicolons at the end; refuses a semicolon elsewhere."""
     *body, end = tokens
     while body and body[-1].is_symbol(";"):
         end = Token(Kind.END, "", body[-1].start)
@@ -97,7 +94,7 @@ def _single(text: str, tokens: Sequence[Token]) -> tuple[Token, ...]:
 
 
 def _statement(cursor: Cursor, is_ours: IsOurs) -> Statement | None:
-    """The statement, where it is about a table of ours; else None, and the cursor is where it was."""
+    """The statement if it is about a delvec table. Otherwise None, and the cursor does not move."""
     start = cursor.at
     for words, read in _READERS.items():
         if cursor.takes(*words):
@@ -120,7 +117,7 @@ _DESCRIBING: Mapping[tuple[str, ...], _Reader] = {
     for verb in ("DESCRIBE", "DESC")
 }
 
-# The first whose words fit reads the statement.
+# The first entry whose words match reads the statement.
 _READERS: Mapping[tuple[str, ...], _Reader] = MappingProxyType(
     {
         ("DELETE", "FROM"): parse_dml.delete,

@@ -1,10 +1,9 @@
-"""What a query's WHERE says of one table, so that files without a matching row are not opened.
+"""Selects the conjuncts of a query's WHERE that prune the files of one table.
 
-Only conjuncts that are certain to apply to each of the table's rows count: of the SELECT that reads it, on
-the columns of that table alone, and not where an outer join could bring rows without them. A SELECT prunes
-nothing that has anything else between the table and WHERE, or a relation whose columns are not certain. The
-conjuncts must be of the kind that pruning understands whole, which no row can make fail. The query keeps its
-WHERE.
+A conjunct counts only if it surely applies to every row of the table: it belongs to the SELECT that reads the
+table, it uses only columns of this table, and no outer join can add rows that it does not filter. If the
+SELECT has any other clause between the table and WHERE, or a relation whose columns are not certain, nothing
+is pruned. Pruning must understand the whole conjunct, and no row may make it fail. The query keeps its WHERE.
 """
 
 from __future__ import annotations
@@ -22,38 +21,38 @@ from delvec.schema import Schema
 from delvec.statements.cursor import Span
 from delvec.statements.parameters import Parameters
 from delvec.statements.qualifiers import Qualifier
-from delvec.statements.scopes import Named, Scopes, sources
+from delvec.statements.scopes import ColumnName, Scopes, sources
 from delvec.statements.table_references import Relation
 from delvec.statements.text_edits import Edit, edited
 
-# What a SELECT may have: the rest stands between the tables and WHERE, or is not known.
-_SELECT = frozenset(
+# The clauses that a SELECT may have. Others come between the tables and WHERE, or are unknown.
+_SELECT_CLAUSES = frozenset(
     (
         *("expressions", "from_", "from", "joins", "where", "group", "having", "order", "sort", "limit"),
         *("offset", "distinct", "hint", "with_", "with", "windows"),
     )
 )
-_TABLE = frozenset(("this", "db", "catalog", "alias"))
-_JOIN = frozenset(("this", "on", "kind", "side"))
+_TABLE_PARTS = frozenset(("this", "db", "catalog", "alias"))
+_JOIN_PARTS = frozenset(("this", "on", "kind", "side"))
 _INNER = (("", ""), ("", "INNER"), ("", "CROSS"))
 _KEEPS_LEFT = (*_INNER, ("LEFT", ""), ("LEFT", "OUTER"), ("LEFT", "SEMI"), ("LEFT", "ANTI"))
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A conjunct of WHERE that applies to all rows of a table: its place, the names in it.
+    """A conjunct of WHERE that applies to all rows of a table: its position, and the names in it.
 
-    ``alone``: the table is the only one of its SELECT, so that a name is a column of it if it has such a one.
+    ``alone``: the SELECT reads no other table, so every name that the table has is a column of it.
     """
 
     start: int
     end: int
-    names: tuple[Named, ...]
+    names: tuple[ColumnName, ...]
     alone: bool
 
 
 def filters(relation: Relation, scopes: Scopes | None) -> list[Filter]:
-    """The conjuncts of WHERE, where they apply to all rows of the table."""
+    """The conjuncts of WHERE that apply to all rows of the table."""
     table = None if scopes is None else scopes.table(relation)
     if scopes is None or table is None or _is_expression(relation, scopes.tree):
         return []
@@ -61,32 +60,32 @@ def filters(relation: Relation, scopes: Scopes | None) -> list[Filter]:
     if select is None or select.args.get("where") is None or not _is_plain(select, table):
         return []
     alone = len(sources(select)) == 1
-    found = []
+    result = []
     for node in _conjuncts(select.args["where"].this):
-        place, names = scopes.place(node), tuple(scopes.names(node))
-        if place is not None and all(named.starts for named in names) and scopes.is_alone(node):
-            found.append(Filter(*place, names, alone))
-    return found
+        position, names = scopes.position(node), tuple(scopes.names(node))
+        if position is not None and all(name.starts for name in names) and scopes.is_alone(node):
+            result.append(Filter(*position, names, alone))
+    return result
 
 
 def condition(
-    found: Sequence[Filter], table: Qualifier, query: Span, parameters: Parameters, settings: SqlSettings
+    filters: Sequence[Filter], table: Qualifier, query: Span, parameters: Parameters, settings: SqlSettings
 ) -> str | None:
-    """The filters that are about the table's columns alone, as one condition."""
-    texts = [_of_table(each, table, query, parameters) for each in found]
+    """The filters that use only columns of the table, as one condition."""
+    texts = [_unqualified(each, table, query, parameters) for each in filters]
     understood = [text for text in texts if text is not None and _is_understood(text, table.schema, settings)]
     return " AND ".join(f"({text})" for text in understood) or None
 
 
 def _is_expression(relation: Relation, tree: exp.Expr) -> bool:
-    """Whether a common table expression has the table's name, or one reads itself."""
+    """Whether a common table expression has the table's name, or is recursive."""
     name = relation.name.parts[-1].lower()
-    named = any(each.alias.lower() == name for each in tree.find_all(exp.CTE))
-    return named or any(each.args.get("recursive") for each in tree.find_all(exp.With))
+    has_name = any(cte.alias.lower() == name for cte in tree.find_all(exp.CTE))
+    return has_name or any(clause.args.get("recursive") for clause in tree.find_all(exp.With))
 
 
 def _select_of(table: exp.Table) -> exp.Select | None:
-    """The SELECT that has the table after FROM or in a join."""
+    """The SELECT that reads the table after FROM or in a join."""
     clause = table.parent
     if not isinstance(clause, exp.From | exp.Join) or clause.this is not table:
         return None
@@ -94,20 +93,20 @@ def _select_of(table: exp.Table) -> exp.Select | None:
 
 
 def _is_plain(select: exp.Select, table: exp.Table) -> bool:
-    """Whether WHERE sees the table's rows as they are, and each once for each row beside it."""
+    """Whether WHERE filters the table's own rows, or each of them joined with rows of other relations."""
     joins: list[exp.Join] = select.args.get("joins") or []
-    if not _has_only(select, _SELECT) or select.find(exp.QueryTransform) is not None:
+    if not _has_only(select, _SELECT_CLAUSES) or select.find(exp.QueryTransform) is not None:
         return False
-    if not all(_has_only(join, _JOIN) and _kind(join) in _KEEPS_LEFT for join in joins):
+    if not all(_has_only(join, _JOIN_PARTS) and _kind(join) in _KEEPS_LEFT for join in joins):
         return False
     if any(join.this is table and _kind(join) not in _INNER for join in joins):
         return False
     others = [source for source in sources(select) if source is not table]
-    return _is_plain_table(table) and all(_is_unlike(source, table) for source in others)
+    return _is_plain_table(table) and all(_has_other_name(source, table) for source in others)
 
 
-def _is_unlike(source: exp.Expr, table: exp.Table) -> bool:
-    """Whether a relation is of a kind whose name is certain, and nothing of it is the table's name."""
+def _has_other_name(source: exp.Expr, table: exp.Table) -> bool:
+    """Whether the relation's name is certain, and no part of it is the table's name."""
     if isinstance(source, exp.Subquery) and source.alias:
         names = [source.alias]
     elif isinstance(source, exp.Table) and _is_plain_table(source):
@@ -118,10 +117,14 @@ def _is_unlike(source: exp.Expr, table: exp.Table) -> bool:
 
 
 def _is_plain_table(source: exp.Table) -> bool:
-    """Whether it is a table under its own columns' names, and nothing else."""
+    """Whether it is a table without sampling, column aliases and the like."""
     alias = source.args.get("alias")
-    named = all(isinstance(part, exp.Identifier) for part in source.parts)
-    return named and _has_only(source, _TABLE) and (alias is None or _has_only(alias, frozenset(["this"])))
+    is_name = all(isinstance(part, exp.Identifier) for part in source.parts)
+    return (
+        is_name
+        and _has_only(source, _TABLE_PARTS)
+        and (alias is None or _has_only(alias, frozenset(["this"])))
+    )
 
 
 def _has_only(node: exp.Expr, known: frozenset[str]) -> bool:
@@ -142,31 +145,32 @@ def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
         yield node
 
 
-def _of_table(found: Filter, table: Qualifier, query: Span, parameters: Parameters) -> str | None:
-    """The conjunct with bare names; None where one may be of another relation, or is not known yet."""
+def _unqualified(conjunct: Filter, table: Qualifier, query: Span, parameters: Parameters) -> str | None:
+    """The conjunct without qualifiers; None if a name may belong to another relation, or a value is a
+    Column.
+    """
     edits = []
-    for named in found.names:
-        size = table.length(named.parts)
-        if not found.alone and len(named.parts) > 1 and not size:
+    for name in conjunct.names:
+        size = table.length(name.parts)
+        if not conjunct.alone and len(name.parts) > 1 and not size:
             return None
         if size:
-            edits.append(Edit(named.starts[0], named.starts[size], ""))
-    inside = tuple(token for token in query.tokens if found.start <= token.start < found.end)
+            edits.append(Edit(name.starts[0], name.starts[size], ""))
+    inside = tuple(token for token in query.tokens if conjunct.start <= token.start < conjunct.end)
     try:
         edits += parameters.literals(Span(query.source, inside))
-    except InvalidOperationError:  # a value that only Spark knows
+    except InvalidOperationError:
         return None
-    return edited(query.source, found.start, found.end, edits)
+    return edited(query.source, conjunct.start, conjunct.end, edits)
 
 
 def _is_understood(text: str, schema: Schema, settings: SqlSettings) -> bool:
     try:
-        found = predicate.parse(text, schema, settings)
+        return is_decided(predicate.parse(text, schema, settings).tree)
     except InvalidOperationError:
         return False
-    return is_decided(found.tree)
 
 
 def _folded(name: str) -> str:
-    """Equal for all names that Spark may take for one: Java compares letters in both cases."""
+    """Equal for all names that Spark may treat as equal: Java compares letters in upper and in lower case."""
     return name.upper().lower()

@@ -1,9 +1,9 @@
-"""Names that are qualified by a table: ``t.id``, delta.`path`.id.
+"""Column names with a table before them: ``t.id``, delta.`path`.id.
 
-Spark resolves a name with the longest qualifier first, and takes it for a column with a field inside where
-no qualifier fits. The same is done here, for two reasons: conditions prune files by bare names, and Spark
-knows a table at a path by the path alone. In a subquery a bare name could be another table's: there the
-qualifier stays, and Spark is told the table's alias.
+Spark tries the longest qualifier of a name first; if no qualifier matches, the name is a column and a field
+inside of it. This module does the same, for two reasons: conditions prune files by names without qualifiers,
+and Spark knows a table at a path by the path only. In a subquery a name without its qualifier could belong to
+another table: there the qualifier stays, and Spark gets the table's alias.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from delvec import resolver
 from delvec.schema import Schema
 from delvec.statements.cursor import Name
-from delvec.statements.parse_ddl import PROVIDERS, is_path
-from delvec.statements.scopes import Named, Scopes, enclosing_selects, sources
+from delvec.statements.scopes import ColumnName, Scopes, enclosing_selects, sources
 from delvec.statements.text_edits import Edit
 
 
 @dataclass(frozen=True, slots=True)
 class Qualifier:
-    """What a statement calls a table, its alias or else its name, and the columns that may follow."""
+    """The name of a table before its columns (its alias if it has one), and its columns."""
 
     names: tuple[str, ...]
     schema: Schema
@@ -30,14 +30,17 @@ class Qualifier:
 
     @classmethod
     def of(cls, table: Name, alias: str | None, schema: Schema, *, case_sensitive: bool) -> Qualifier:
-        path = alias is None and is_path(table)
-        names = table.parts if path else (table.parts[-1] if alias is None else alias,)
+        if alias is not None:
+            names: tuple[str, ...] = (alias,)
+        else:
+            names = table.parts if table.is_path else table.parts[-1:]
         return cls(names, schema, case_sensitive)
 
     def length(self, parts: Sequence[str]) -> int:
-        """How many of a name's first parts are the qualifier, so that a column comes next.
+        """How many of a name's first parts are the qualifier, so that the next part is a column.
 
-        Where no column comes next, neither as a field, it is the column that is unknown.
+        If neither the next nor the first part is a column of the table, the column is unknown and the longest
+        qualifier counts.
         """
         sizes = [size for size in range(len(self.names), 0, -1) if self._leads(parts, size)]
         for size in sizes:
@@ -46,8 +49,7 @@ class Qualifier:
         return sizes[0] if sizes and not self.has(parts[0]) else 0
 
     def _leads(self, parts: Sequence[str], size: int) -> bool:
-        given, known = parts[:size], self.names[-size:]
-        return len(parts) > size and all(map(self._same, given, known))
+        return len(parts) > size and all(map(self._same, parts[:size], self.names[-size:]))
 
     def _same(self, one: str, other: str) -> bool:
         return one == other or (not self.case_sensitive and one.lower() == other.lower())
@@ -57,11 +59,11 @@ class Qualifier:
 
 
 def without_qualifier(scopes: Scopes, table: Qualifier) -> list[Edit]:
-    """Edits that take the table's name away before columns, outside of subqueries."""
+    """Edits that remove the table's name before columns, outside of subqueries."""
     return [
-        Edit(named.starts[0], named.starts[size], "")
-        for named in scopes.names(scopes.tree, nested=False)
-        if named.starts and (size := table.length(named.parts))
+        Edit(name.starts[0], name.starts[size], "")
+        for name in scopes.names(scopes.tree, nested=False)
+        if name.starts and (size := table.length(name.parts))
     ]
 
 
@@ -70,30 +72,34 @@ def short_paths(
 ) -> list[Edit]:
     """Edits that leave only the path of delta.`path` before a column.
 
-    ``tables`` are those of ours, by where they are named; ``outer`` are seen from all of the text.
+    ``tables``: delvec's tables by the position of their names; ``outer``: tables that are visible everywhere.
     """
+    providers = resolver.providers()
     return [
-        Edit(named.starts[0], named.starts[1], "")
-        for named in scopes.names(scopes.tree)
-        if named.starts and len(named.parts) > 2 and named.parts[0].lower() in PROVIDERS
-        if _is_path(named, scopes, tables, outer)
+        Edit(name.starts[0], name.starts[1], "")
+        for name in scopes.names(scopes.tree)
+        if name.starts and len(name.parts) > 2 and name.parts[0].lower() in providers
+        if _starts_with_path(name, scopes, tables, outer)
     ]
 
 
-def _is_path(
-    named: Named,
+def _starts_with_path(
+    name: ColumnName,
     scopes: Scopes,
     tables: Mapping[int, Callable[[], Qualifier]],
     outer: Sequence[Qualifier],
 ) -> bool:
-    """Whether the name starts with that of a table at a path, in the innermost scope that knows its start."""
-    for select in enclosing_selects(named.node):
+    """Whether the name starts with that of a table at a path, in the innermost scope that has its first
+    part.
+    """
+    first = name.parts[0]
+    for select in enclosing_selects(name.node):
         inner = sources(select)
         starts = [scopes.start(source) for source in inner if isinstance(source, exp.Table)]
-        found = [tables[start]() for start in starts if start in tables]
-        if any(table.length(named.parts) == 2 for table in found):
+        qualifiers = [tables[start]() for start in starts if start in tables]
+        if any(qualifier.length(name.parts) == 2 for qualifier in qualifiers):
             return True
-        is_alias = any(source.alias_or_name.lower() == named.parts[0].lower() for source in inner)
-        if is_alias or any(table.has(named.parts[0]) for table in found):
+        is_alias = any(source.alias_or_name.lower() == first.lower() for source in inner)
+        if is_alias or any(qualifier.has(first) for qualifier in qualifiers):
             return False
-    return any(table.length(named.parts) == 2 for table in outer)
+    return any(qualifier.length(name.parts) == 2 for qualifier in outer)

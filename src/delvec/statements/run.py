@@ -1,4 +1,4 @@
-"""Statements run: on the tables of delvec by their verbs, all others by Spark."""
+"""Runs statements: delvec runs those on its tables, Spark all others."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from delvec import resolver
 from delvec.spark.session import verify_running
 from delvec.spark.target import OperationResult
 from delvec.statements import dry_run, run_ddl, run_dml, run_insert, run_show, unsupported, views
@@ -43,7 +44,6 @@ from delvec.statements.statement import (
 )
 from delvec.statements.table_names import Tables
 from delvec.statements.table_references import relations
-from delvec.table import unregister
 
 Definition = Create | SetProperties | UnsetProperties | AddColumns | Truncate | DropTable | CreateView
 
@@ -52,18 +52,18 @@ _DELETED, _INSERTED = "num_deleted_rows", "num_inserted_rows"
 
 
 def sql(spark: SparkSession, text: str, args: Arguments | None = None) -> DataFrame:
-    """Run one SQL statement, in Spark's words, in which tables of delvec may stand.
+    """Run one SQL statement in Spark's syntax. It may use delvec's tables.
 
-    They are named delvec.`path`, delta.`path`, or by a name given with ``Table.register``. ``args`` are the
-    values of the markers ``:name`` (a dict) or ``?`` (a list). A statement on such a table runs by delvec, a
-    query that reads one by Spark over delvec's scans, and any other by ``spark.sql`` as it is.
+    Their names are delvec.`path`, delta.`path`, or a name given with ``Table.register``. ``args`` are the
+    values of the markers ``:name`` (a dict) or ``?`` (a list). delvec runs statements on its tables; Spark
+    runs queries over delvec's scans; ``spark.sql`` runs any other statement unchanged.
 
-    Gives a DataFrame: the rows of a query, the counts of a change (one row), nothing for a definition.
+    Returns a DataFrame: the rows of a query, the counts of a change (one row), no rows for a definition.
     """
     verify_running(spark)
     tables = Tables(spark)
     statement = parse(text, tables.is_ours)
-    if _is_sparks(statement, tables):
+    if _is_for_spark(statement, tables):
         return _run_by_spark(spark, text, args)
     frames = Frames(spark, tables, Parameters(text, tokenize(text), args))
     match statement:
@@ -93,15 +93,15 @@ def _run_by_spark(spark: SparkSession, text: str, args: Arguments | None) -> Dat
     try:
         return spark.sql(text) if args is None else spark.sql(text, args=args)  # type: ignore[arg-type]
     except ParseException:
-        # Of Delta Lake's own statements, which a session without its jar does not know.
-        found = unsupported.missing_at(Cursor(text, tokenize(text)))
-        if found is None:
+        # It may be one of Delta Lake's own statements, which Spark without its jar cannot parse.
+        missing = unsupported.missing_at(Cursor(text, tokenize(text)))
+        if missing is None:
             raise
-        raise unsupported.unsupported(found) from None
+        raise unsupported.unsupported(missing) from None
 
 
-def _is_sparks(statement: Statement, tables: Tables) -> bool:
-    """Whether no table of ours is in it."""
+def _is_for_spark(statement: Statement, tables: Tables) -> bool:
+    """Whether it uses no table of delvec."""
     match statement:
         case Other():
             return True
@@ -111,7 +111,7 @@ def _is_sparks(statement: Statement, tables: Tables) -> bool:
 
 
 def _define(frames: Frames, statement: Definition) -> None:
-    """Statements that give no rows."""
+    """Run a statement that returns no rows."""
     match statement:
         case Create():
             run_ddl.create(frames, statement)
@@ -124,7 +124,7 @@ def _define(frames: Frames, statement: Definition) -> None:
         case Truncate(table):
             frames.tables.of(table).delete()
         case DropTable(table):
-            unregister(table.parts[0])
+            resolver.unregister(table.parts[0])
         case CreateView():
             views.run(frames, statement)
         case _:
@@ -132,7 +132,7 @@ def _define(frames: Frames, statement: Definition) -> None:
 
 
 def _change(frames: Frames, statement: Statement) -> Mapping[str, int | None]:
-    """The counts, by the names that Delta-Spark has for them."""
+    """The counts, under Delta-Spark's names."""
     match statement:
         case Delete():
             return {_AFFECTED: _metric(run_dml.delete(frames, statement), "numDeletedRows")}

@@ -1,120 +1,137 @@
-"""CREATE TABLE and ALTER TABLE, as the verbs of a table."""
+"""Runs CREATE TABLE and ALTER TABLE."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from delvec import location
+from delvec import location, resolver
 from delvec.errors import InvalidOperationError, TableNotFoundError
 from delvec.spark.conditions import reason_of
 from delvec.spark.types import parse_ddl, quoted
 from delvec.statements.constants import properties, text_of
-from delvec.statements.cursor import Name
+from delvec.statements.cursor import Name, Span
 from delvec.statements.error_positions import COLUMNS, pointed_at
-from delvec.statements.parse_ddl import is_path
 from delvec.statements.run_query import Frames
 from delvec.statements.statement import AddColumns, Create, NewColumn, SetProperties, UnsetProperties
 from delvec.statements.table_names import snapshot_of
-from delvec.table import Table, registered_table
+from delvec.table import Table
 
 _COMMENT = "comment"
 
 
-def create(frames: Frames, asked: Create) -> None:
-    """Make the table, and give it the name where it has one; IF NOT EXISTS leaves one that is there."""
-    spark = frames.spark
-    known = None if is_path(asked.table) else registered_table(asked.table.parts[0], spark)
-    if known is not None and asked.if_not_exists:
-        frames.tables.is_ours(asked.table)
+def create(frames: Frames, statement: Create) -> None:
+    """Create the table, and register its name if it has one. With IF NOT EXISTS an existing table stays."""
+    spark, name = frames.spark, statement.table
+    known = None if name.is_path else resolver.registered(name.parts[0])
+    if known is not None and statement.if_not_exists:
+        frames.tables.is_ours(name)
         return
     if known is not None:
-        raise InvalidOperationError(f"{asked.table} is already the name of a table: {known.location}")
-    place = _place(spark, asked)
-    if not is_path(asked.table):
-        frames.tables.verify_unknown_to_spark(asked.table, place)
-    table = _existing(spark, place) if asked.if_not_exists else None
+        raise InvalidOperationError(f"{name} is already the name of a table: {known.location}")
+    place = _location(spark, statement)
+    if not name.is_path:
+        frames.tables.verify_unknown_to_spark(name, place)
+    table = _existing(spark, place) if statement.if_not_exists else None
     if table is None:
-        table = _created(frames, asked, place)
-    if not is_path(asked.table):
-        table.register(asked.table.parts[0])
+        table = _created(frames, statement, place)
+    if not name.is_path:
+        table.register(name.parts[0])
 
 
-def set_properties(frames: Frames, asked: SetProperties) -> None:
-    given = properties(frames.spark, asked.properties, frames.parameters)
-    frames.tables.of(asked.table).set_properties(given)
+def set_properties(frames: Frames, statement: SetProperties) -> None:
+    given = properties(frames.spark, statement.properties, frames.parameters)
+    frames.tables.of(statement.table).set_properties(given)
 
 
-def unset_properties(frames: Frames, asked: UnsetProperties) -> None:
-    table = frames.tables.of(asked.table)
-    names, held = list(properties(frames.spark, asked.properties, frames.parameters)), set(table.properties)
+def unset_properties(frames: Frames, statement: UnsetProperties) -> None:
+    table = frames.tables.of(statement.table)
+    names = list(properties(frames.spark, statement.properties, frames.parameters))
+    known = set(table.properties)
     if "description" in snapshot_of(table).details():
-        held.add(_COMMENT)
-    missing = [name for name in names if name not in held]
-    if missing and not asked.if_exists:
+        known.add(_COMMENT)
+    missing = [name for name in names if name not in known]
+    if missing and not statement.if_exists:
         raise InvalidOperationError(
-            f"{asked.table} has no property {missing[0]}, expected one of {', '.join(sorted(held))} "
+            f"{statement.table} has no property {missing[0]}, expected one of {', '.join(sorted(known))} "
             "(or IF EXISTS)"
         )
-    present = {name: None for name in names if name in held}
+    present = {name: None for name in names if name in known}
     if present:
         table.set_properties(present)
 
 
-def add_columns(frames: Frames, asked: AddColumns) -> None:
-    table = frames.tables.of(asked.table)
+def add_columns(frames: Frames, statement: AddColumns) -> None:
+    table = frames.tables.of(statement.table)
     fields = T.StructType()
-    for column in asked.columns:
+    for column in statement.columns:
         _add(fields, column.name, _leaf(column), table.schema)
     table.add_columns(fields)
 
 
-def _created(frames: Frames, asked: Create, place: str) -> Table:
+def _created(frames: Frames, statement: Create, place: str) -> Table:
     spark = frames.spark
-    by_type = [span.text for _, span in asked.partition_by if span is not None]
-    given = {
-        name: value or "" for name, value in properties(spark, asked.properties, frames.parameters).items()
-    }
-    if asked.comment is not None:
-        given[_COMMENT] = text_of(spark, asked.comment)
-    by = [name for name, _ in asked.partition_by]
-    if asked.query is not None:
-        if asked.columns is not None or by_type:
+    partition_columns = [span.text for _, span in statement.partition_by if span is not None]
+    values = properties(spark, statement.properties, frames.parameters)
+    table_properties = {name: value or "" for name, value in values.items()}
+    if statement.comment is not None:
+        table_properties[_COMMENT] = text_of(spark, statement.comment)
+    by = [name for name, _ in statement.partition_by]
+    rows_or_schema: DataFrame | T.StructType
+    if statement.query is not None:
+        if statement.columns is not None or partition_columns:
             raise InvalidOperationError(
-                f"CREATE TABLE {asked.table} has both columns and a query, expected one of them"
+                f"CREATE TABLE {statement.table} has both columns and a query, expected one of them"
             )
-        rows = frames.of(asked.query)
-        return Table.create(spark, place, rows, partition_by=_spelled(by, rows.schema), properties=given)
-    if asked.columns is None:
-        raise InvalidOperationError(f"CREATE TABLE {asked.table} has no columns and no query")
-    text = ", ".join([asked.columns.text, *by_type])
+        rows_or_schema = frames.of(statement.query)
+        schema = rows_or_schema.schema
+    elif statement.columns is None:
+        raise InvalidOperationError(f"CREATE TABLE {statement.table} has no columns and no query")
+    else:
+        rows_or_schema = schema = _declared(spark, statement.columns, partition_columns)
+    return Table.create(
+        spark,
+        place,
+        rows_or_schema,
+        format=resolver.created_format(statement.provider),
+        partition_by=_as_in_schema(by, schema),
+        properties=table_properties,
+    )
+
+
+def _declared(spark: SparkSession, columns: Span, partition_columns: Sequence[str]) -> T.StructType:
+    """The columns of the statement and those that only PARTITIONED BY defines."""
+    text = ", ".join([columns.text, *partition_columns])
     try:
-        with pointed_at(spark, asked.columns, around=COLUMNS):
-            schema = parse_ddl(text)
+        with pointed_at(spark, columns, around=COLUMNS):
+            return parse_ddl(text)
     except PySparkException as error:
         raise InvalidOperationError(f"columns ({text}) are invalid: {reason_of(error)}") from None
-    return Table.create(spark, place, schema, partition_by=_spelled(by, schema), properties=given)
 
 
-def _spelled(names: list[str], schema: T.StructType) -> list[str]:
-    """Names in the schema's spelling."""
+def _as_in_schema(names: list[str], schema: T.StructType) -> list[str]:
+    """The names with upper and lower case as in the schema."""
     known = {name.lower(): name for name in schema.names}
     return [known.get(name.lower(), name) for name in names]
 
 
-def _place(spark: SparkSession, asked: Create) -> str:
-    given = None if asked.location is None else text_of(spark, asked.location)
-    if is_path(asked.table):
-        path = asked.table.parts[1]
-        if given is not None and location.normalize(given) != location.normalize(path):
-            raise InvalidOperationError(f"LOCATION is {given}, expected none or {path} for {asked.table}")
+def _location(spark: SparkSession, statement: Create) -> str:
+    written = None if statement.location is None else text_of(spark, statement.location)
+    if statement.table.is_path:
+        path = statement.table.parts[1]
+        if written is not None and location.normalize(written) != location.normalize(path):
+            raise InvalidOperationError(
+                f"LOCATION is {written}, expected none or {path} for {statement.table}"
+            )
         return path
-    if given is None:
+    if written is None:
         raise InvalidOperationError(
-            f"CREATE TABLE {asked.table} has no location, expected LOCATION '…' or delvec.`path`"
+            f"CREATE TABLE {statement.table} has no location, expected LOCATION '…' or delvec.`path`"
         )
-    return given
+    return written
 
 
 def _existing(spark: SparkSession, place: str) -> Table | None:
@@ -125,7 +142,7 @@ def _existing(spark: SparkSession, place: str) -> Table | None:
 
 
 def _leaf(column: NewColumn) -> T.StructField:
-    """The column itself, without the structs around it."""
+    """The new field itself, without the structs around it."""
     name = column.name.parts[-1]
     try:
         return parse_ddl(f"{quoted(name)} {column.definition.text}")[0]
@@ -135,45 +152,45 @@ def _leaf(column: NewColumn) -> T.StructField:
         ) from None
 
 
-def _add(fields: T.StructType, name: Name, leaf: T.StructField, held: T.DataType) -> None:
-    """Add the field inside of what encloses it in the table: structs, elements of arrays, values of maps."""
-    inside, path = held, name.parts[:-1]
-    field = leaf
-    kinds: list[tuple[str, T.DataType]] = []
-    for part in path:
-        found = _child(inside, part)
-        if found is None:
+def _add(fields: T.StructType, name: Name, leaf: T.StructField, schema: T.DataType) -> None:
+    """Add the new field to ``fields``, inside of the types that enclose it in the table's schema: structs,
+    elements of arrays, values of maps.
+    """
+    parent = schema
+    enclosing: list[tuple[str, T.DataType]] = []
+    for part in name.parts[:-1]:
+        child = _child(parent, part)
+        if child is None:
             raise InvalidOperationError(
                 f"new column {name} is inside {part}, which is not a column of the table"
             )
-        kinds.append((part, inside))
-        inside = found
-    if not isinstance(inside, T.StructType):
-        raise InvalidOperationError(f"new column {name} is inside {inside.simpleString()}, expected a struct")
-    data_type: T.DataType = T.StructType([field])
-    for part, kind in reversed(kinds):
-        data_type = _around(data_type, part, kind)
+        enclosing.append((part, parent))
+        parent = child
+    if not isinstance(parent, T.StructType):
+        raise InvalidOperationError(f"new column {name} is inside {parent.simpleString()}, expected a struct")
+    data_type: T.DataType = T.StructType([leaf])
+    for part, outer in reversed(enclosing):
+        data_type = _enclosed(data_type, part, outer)
     assert isinstance(data_type, T.StructType)
     fields.fields.extend(data_type.fields)
     fields.names = [each.name for each in fields.fields]
 
 
-def _child(kind: T.DataType, part: str) -> T.DataType | None:
-    match kind:
+def _child(parent: T.DataType, part: str) -> T.DataType | None:
+    match parent:
         case T.StructType():
-            found = [field.dataType for field in kind if field.name.lower() == part.lower()]
-            return found[0] if found else None
+            return next((field.dataType for field in parent if field.name.lower() == part.lower()), None)
         case T.ArrayType() if part.lower() == "element":
-            return kind.elementType
+            return parent.elementType
         case T.MapType() if part.lower() == "value":
-            return kind.valueType
+            return parent.valueType
     return None
 
 
-def _around(inner: T.DataType, part: str, kind: T.DataType) -> T.DataType:
-    match kind:
+def _enclosed(inner: T.DataType, part: str, outer: T.DataType) -> T.DataType:
+    match outer:
         case T.ArrayType():
             return T.ArrayType(inner)
         case T.MapType():
-            return T.MapType(kind.keyType, inner)
+            return T.MapType(outer.keyType, inner)
     return T.StructType([T.StructField(part, inner)])

@@ -1,4 +1,4 @@
-"""DELETE, UPDATE and MERGE, as the verbs of a table."""
+"""Runs DELETE, UPDATE and MERGE with the verbs of a table."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from delvec.errors import InvalidOperationError
 from delvec.predicate.parser import parse_expression
+from delvec.spark import merge_clauses
 from delvec.spark.merge_builder import MergeBuilder
 from delvec.spark.target import OperationResult
 from delvec.spark.types import quoted
@@ -29,40 +30,40 @@ from delvec.table import Table
 _SOURCE = "source"
 
 
-def delete(frames: Frames, asked: Delete, *, dry_run: bool = False) -> OperationResult:
-    table = frames.tables.of(asked.table)
-    target = _target(frames, asked, table)
-    with _Texts(frames, table, target, _present(asked.where)) as texts:
-        return table.delete(texts.condition(asked.where), alias=target.names[-1], dry_run=dry_run)
+def delete(frames: Frames, statement: Delete, *, dry_run: bool = False) -> OperationResult:
+    table = frames.tables.of(statement.table)
+    target = _target(frames, statement, table)
+    with _Texts(frames, table, target, _present(statement.where)) as texts:
+        return table.delete(texts.condition(statement.where), alias=target.names[-1], dry_run=dry_run)
 
 
-def update(frames: Frames, asked: Update, *, dry_run: bool = False) -> OperationResult:
-    table = frames.tables.of(asked.table)
-    target = _target(frames, asked, table)
-    spans = [each.value for each in asked.set] + _present(asked.where)
+def update(frames: Frames, statement: Update, *, dry_run: bool = False) -> OperationResult:
+    table = frames.tables.of(statement.table)
+    target = _target(frames, statement, table)
+    spans = [assignment.value for assignment in statement.set] + _present(statement.where)
     with _Texts(frames, table, target, spans) as texts:
         values: dict[str, str] = {}
-        for each in asked.set:
-            _put(values, each, target, table, texts.of(each.value))
-        where = texts.condition(asked.where)
+        for assignment in statement.set:
+            _put(values, assignment, target, table, texts.of(assignment.value))
+        where = texts.condition(statement.where)
         return table.update(values, where, alias=target.names[-1], dry_run=dry_run)
 
 
-def merge(frames: Frames, asked: Merge, *, dry_run: bool = False) -> OperationResult:
-    table = frames.tables.of(asked.table)
-    target = _target(frames, asked, table)
-    source_alias = asked.source_alias or _unlike(target.names[-1])
-    spans = [asked.on, *(span for clause in asked.clauses for span in _spans(clause))]
+def merge(frames: Frames, statement: Merge, *, dry_run: bool = False) -> OperationResult:
+    table = frames.tables.of(statement.table)
+    target = _target(frames, statement, table)
+    source_alias = statement.source_alias or _other_alias(target.names[-1])
+    spans = [statement.on, *(span for clause in statement.clauses for span in _spans(clause))]
     with pointed_at(frames.spark, *spans):
-        texts = _MergeTexts(frames, target, _source_tables(frames, asked.source))
+        texts = _MergeTexts(frames, target, _source_tables(frames, statement.source))
         builder = table.merge(
-            lambda: frames.rows_of(asked.source),
-            texts.of(asked.on),
+            lambda: frames.rows_of(statement.source),
+            texts.of(statement.on),
             source_alias,
             target.names[-1],
-            asked.merge_schema,
+            statement.merge_schema,
         )
-        for clause in asked.clauses:
+        for clause in statement.clauses:
             builder = _with_clause(texts, table, builder, clause)
         return builder.execute(dry_run=dry_run)
 
@@ -72,27 +73,29 @@ def _with_clause(
 ) -> MergeBuilder:
     condition = None if clause.condition is None else texts.of(clause.condition)
     values: dict[str, str] = {}
-    for each in clause.values or ():
-        _put(values, each, texts.target, table, texts.of(each.value))
+    for assignment in clause.values or ():
+        _put(values, assignment, texts.target, table, texts.of(assignment.value))
     match clause.kind, clause.action:
-        case "matched", "delete":
+        case merge_clauses.MATCHED, merge_clauses.DELETE:
             return builder.when_matched_delete(condition)
-        case "matched", _ if clause.values is None:
+        case merge_clauses.MATCHED, _ if clause.values is None:
             return builder.when_matched_update_all(condition)
-        case "matched", _:
+        case merge_clauses.MATCHED, _:
             return builder.when_matched_update(values, condition)
-        case "not matched", _ if clause.values is None:
+        case merge_clauses.NOT_MATCHED, _ if clause.values is None:
             return builder.when_not_matched_insert_all(condition)
-        case "not matched", _:
+        case merge_clauses.NOT_MATCHED, _:
             return builder.when_not_matched_insert(values, condition)
-        case _, "delete":
+        case _, merge_clauses.DELETE:
             return builder.when_not_matched_by_source_delete(condition)
     return builder.when_not_matched_by_source_update(values, condition)
 
 
 @dataclass(slots=True)
 class _Texts:
-    """Conditions and values as the verbs take them, while Spark knows the tables of their subqueries."""
+    """Conditions and values in the form that the verbs accept. Inside the context, the tables of their
+    subqueries are views of Spark.
+    """
 
     frames: Frames
     table: Table
@@ -116,7 +119,9 @@ class _Texts:
         return self._text(span, self._scopes(span))
 
     def condition(self, span: Span | None) -> str | Column | None:
-        """The condition; a Column, which prunes nothing, where Spark may resolve its names in another way."""
+        """The condition as text. If Spark may resolve its names differently, as a Column, which prunes
+        nothing.
+        """
         if span is None:
             return None
         scopes = self._scopes(span)
@@ -147,7 +152,7 @@ class _Texts:
 
 @dataclass(frozen=True, slots=True)
 class _MergeTexts:
-    """Conditions and values of a MERGE: Spark knows both tables by their aliases."""
+    """Conditions and values of a MERGE, in which both tables have aliases."""
 
     frames: Frames
     target: Qualifier
@@ -161,33 +166,38 @@ class _MergeTexts:
         return edited(span.source, span.start, span.end, edits)
 
 
-def _target(frames: Frames, asked: Delete | Update | Merge, table: Table) -> Qualifier:
-    return frames.qualifier(asked.table, asked.alias, snapshot_of(table).schema)
+def _target(frames: Frames, statement: Delete | Update | Merge, table: Table) -> Qualifier:
+    return frames.qualifier(statement.table, statement.alias, snapshot_of(table).schema)
 
 
 def _source_tables(frames: Frames, source: Span) -> list[Qualifier]:
-    """The table that a MERGE has as its source, if it is one of ours."""
-    found = relations(source, listed=True)
-    first = [each for each in found if each.span.start == source.start and frames.tables.is_ours(each.name)]
-    return [make() for make in frames.qualifiers(first).values()]
+    """The source of a MERGE, if it is a delvec table."""
+    first = [
+        relation
+        for relation in relations(source, listed=True)
+        if relation.span.start == source.start and frames.tables.is_ours(relation.name)
+    ]
+    return [qualifier() for qualifier in frames.qualifiers(first).values()]
 
 
-def _put(values: dict[str, str], given: Assignment, target: Qualifier, table: Table, text: str) -> None:
-    parts = given.column.parts[target.length(given.column.parts) :]
+def _put(values: dict[str, str], assignment: Assignment, target: Qualifier, table: Table, text: str) -> None:
+    """Add an assignment to ``values``, by the name of the column without its qualifier."""
+    column = assignment.column
+    parts = column.parts[target.length(column.parts) :]
     key = ".".join(map(quoted, parts))
     if key.lower() in {known.lower() for known in values}:
-        raise InvalidOperationError(f"column {given.column} appears twice")
-    default = default_of(table, parts[0] if len(parts) == 1 else "", given.value)
+        raise InvalidOperationError(f"column {column} appears twice")
+    default = default_of(table, parts[0] if len(parts) == 1 else "", assignment.value)
     values[key] = text if default is None else default
 
 
 def _spans(clause: MergeClause) -> list[Span]:
-    return _present(clause.condition) + [each.value for each in clause.values or ()]
+    return _present(clause.condition) + [assignment.value for assignment in clause.values or ()]
 
 
 def _present(span: Span | None) -> list[Span]:
     return [] if span is None else [span]
 
 
-def _unlike(alias: str) -> str:
+def _other_alias(alias: str) -> str:
     return _SOURCE if alias.lower() != _SOURCE else f"_{_SOURCE}"

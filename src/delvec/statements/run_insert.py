@@ -1,4 +1,4 @@
-"""INSERT: the rows of a query under the table's columns, by position unless it says BY NAME."""
+"""Runs INSERT: the rows of a query under the table's columns, by position unless it says BY NAME."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from delvec.table import Table
 _MODE = "spark.sql.sources.partitionOverwriteMode"
 
 
-def insert(frames: Frames, asked: Insert, *, dry_run: bool = False) -> OperationResult:
-    """``dry_run``: only say what would be done, of an INSERT that replaces rows."""
-    source = _source(frames, asked)
-    return _written(frames, asked, source, source.rows, dry_run=dry_run)
+def insert(frames: Frames, statement: Insert, *, dry_run: bool = False) -> OperationResult:
+    """``dry_run`` is for an INSERT that replaces rows: says what it would do."""
+    source = _source(frames, statement)
+    return _write(frames, statement, source, source.rows, dry_run=dry_run)
 
 
-def insert_all(frames: Frames, asked: MultiInsert) -> list[OperationResult]:
-    """One commit for each target, in order; all read the tables as they are before the first."""
-    sources = [_source(frames, each) for each in asked.inserts]
+def insert_all(frames: Frames, statement: MultiInsert) -> list[OperationResult]:
+    """One commit for each target, in order. All queries read the versions from before the first commit."""
+    sources = [_source(frames, insert) for insert in statement.inserts]
     frozen = [source.rows() for source in sources]
     results: list[OperationResult] = []
-    for each, source, rows in zip(asked.inserts, sources, frozen, strict=True):
+    for insert, source, rows in zip(statement.inserts, sources, frozen, strict=True):
         try:
-            results.append(_written(frames, each, source, rows))
+            results.append(_write(frames, insert, source, rows))
         except BaseException as error:  # an interrupt too
-            done = zip(asked.inserts, results, strict=False)
-            for earlier, result in done:
+            committed = zip(statement.inserts, results, strict=False)
+            for earlier, result in committed:
                 error.add_note(f"INSERT INTO {earlier.table} is committed as version {result.version}")
             raise
     return results
@@ -48,38 +48,38 @@ def insert_all(frames: Frames, asked: MultiInsert) -> list[OperationResult]:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """The target, its partition columns that have one value for all rows, and what makes the rows."""
+    """``fixed``: partition columns that have one value for all rows; ``rows``: returns the new rows."""
 
     table: Table
     fixed: Mapping[str, str]
     rows: Callable[[], DataFrame]
 
 
-def _source(frames: Frames, asked: Insert) -> _Source:
-    table = frames.tables.of(asked.table)
-    fixed = _fixed(frames, table, asked)
-    columns = _columns(table, asked, fixed)
+def _source(frames: Frames, statement: Insert) -> _Source:
+    table = frames.tables.of(statement.table)
+    fixed = _fixed(frames, table, statement)
+    columns = _columns(table, statement, fixed)
 
     def rows() -> DataFrame:
-        defaults = default_edits(table, asked.query, columns)
-        return _rows(frames.of(asked.query, replaced=defaults), table, columns, fixed)
+        defaults = default_edits(table, statement.query, columns)
+        return _rows(frames.of(statement.query, replaced=defaults), table, columns, fixed)
 
     return _Source(table, fixed, rows)
 
 
-def _written(
+def _write(
     frames: Frames,
-    asked: Insert,
+    statement: Insert,
     source: _Source,
     rows: DataFrame | Callable[[], DataFrame],
     *,
     dry_run: bool = False,
 ) -> OperationResult:
     table, fixed = source.table, source.fixed
-    if asked.where is not None:
-        with pointed_at(frames.spark, asked.where):
-            return table.overwrite(rows, where=frames.parameters.text(asked.where), dry_run=dry_run)
-    if not asked.overwrite:
+    if statement.where is not None:
+        with pointed_at(frames.spark, statement.where):
+            return table.overwrite(rows, where=frames.parameters.text(statement.where), dry_run=dry_run)
+    if not statement.overwrite:
         assert not dry_run
         return table.append(rows)
     fields = snapshot_of(table).spec.fields
@@ -90,85 +90,86 @@ def _written(
     return table.overwrite(rows, where=where or None, dry_run=dry_run)
 
 
-def _fixed(frames: Frames, table: Table, asked: Insert) -> Mapping[str, str]:
+def _fixed(frames: Frames, table: Table, statement: Insert) -> Mapping[str, str]:
     """The partition columns that have one value for all rows, as literals."""
     partitions = {name.lower(): name for name in snapshot_of(table).spec.identity_columns}
-    found: dict[str, str] = {}
+    literals: dict[str, str] = {}
     seen: set[str] = set()
-    for column, value in asked.partition:
+    for column, value in statement.partition:
         name = partitions.get(column.parts[-1].lower())
         if name is None or len(column.parts) > 1:
             known = ", ".join(partitions.values()) or "none"
             raise InvalidOperationError(
-                f"{column} is not a partition column of {asked.table}, expected {known}"
+                f"{column} is not a partition column of {statement.table}, expected {known}"
             )
         if name in seen:
             raise InvalidOperationError(f"partition column {name} appears twice")
         seen.add(name)
         if value is not None:
-            kind = type_text(snapshot_of(table).schema.find(name, case_sensitive=True)[0].type)
+            column_type = type_text(snapshot_of(table).schema.find(name, case_sensitive=True)[0].type)
             what = f"partition column {name}"
-            held = constant(frames.spark, value, frames.parameters, kind, what)
-            found[name] = literal(held, what)
-    return found
+            literals[name] = literal(
+                constant(frames.spark, value, frames.parameters, column_type, what), what
+            )
+    return literals
 
 
-def _columns(table: Table, asked: Insert, fixed: Mapping[str, str]) -> Sequence[str] | None:
-    """The columns that the query's go to, in their order; None: by name."""
-    if asked.by_name:
-        if asked.columns is not None:
+def _columns(table: Table, statement: Insert, fixed: Mapping[str, str]) -> Sequence[str] | None:
+    """The target columns of the query's columns, in order; None: by name."""
+    if statement.by_name:
+        if statement.columns is not None:
             raise InvalidOperationError("INSERT has BY NAME and a list of columns, expected one of them")
         return None
     names = table.schema.names
-    if asked.columns is None:
+    if statement.columns is None:
         return [name for name in names if name not in fixed]
     known = {name.lower(): name for name in names}
-    found: list[str] = []
-    for column in asked.columns:
+    targets: list[str] = []
+    for column in statement.columns:
         name = known.get(column.parts[0].lower()) if len(column.parts) == 1 else None
         if name is None:
             raise InvalidOperationError(
                 f"unknown column {column} in INSERT, expected one of {', '.join(names)}"
             )
-        if name in found or name in fixed:
+        if name in targets or name in fixed:
             raise InvalidOperationError(f"column {column} appears twice in INSERT")
-        found.append(name)
-    return found
+        targets.append(name)
+    return targets
 
 
 def _rows(
     query: DataFrame, table: Table, columns: Sequence[str] | None, fixed: Mapping[str, str]
 ) -> DataFrame:
-    """The query's rows under the table's names, with the fixed columns beside them."""
+    """The query's rows under the table's column names, with the fixed columns."""
     rows = query if columns is None else _renamed(query, table.schema, columns)
     for name, text in fixed.items():
-        if name.lower() in {given.lower() for given in rows.columns}:
+        if name.lower() in {column.lower() for column in rows.columns}:
             raise InvalidOperationError(f"column {name} is both in PARTITION and in the query")
         rows = rows.withColumn(name, F.expr(text).cast(table.schema[name].dataType))
     return rows
 
 
 def _renamed(query: DataFrame, schema: T.StructType, columns: Sequence[str]) -> DataFrame:
-    held = query.schema
-    if len(held) != len(columns):
+    given = query.schema
+    if len(given) != len(columns):
         raise InvalidOperationError(
-            f"the query has {len(held)} columns ({', '.join(held.names)}), expected {len(columns)}: "
+            f"the query has {len(given)} columns ({', '.join(given.names)}), expected {len(columns)}: "
             f"{', '.join(columns)}"
         )
     frame = query.toDF(*columns)
     casts = [
         F.col(quoted(name)).cast(wanted).alias(name) if wanted != field.dataType else F.col(quoted(name))
-        for name, field in zip(columns, held, strict=True)
+        for name, field in zip(columns, given, strict=True)
         for wanted in [_named_as(field.dataType, schema[name].dataType)]
     ]
     return frame.select(*casts)
 
 
-def _named_as(held: T.DataType, wanted: T.DataType) -> T.DataType:
-    """``held`` with the names of the table's fields: inside structs too it goes by position."""
-    match held, wanted:
-        case T.StructType(), T.StructType() if len(held) == len(wanted):
-            pairs = zip(held, wanted, strict=True)
+def _named_as(given: T.DataType, wanted: T.DataType) -> T.DataType:
+    """``given`` with the field names of ``wanted``: the fields of structs match by position too."""
+    match given, wanted:
+        case T.StructType(), T.StructType() if len(given) == len(wanted):
+            pairs = zip(given, wanted, strict=True)
             return T.StructType(
                 [
                     T.StructField(new.name, _named_as(old.dataType, new.dataType), old.nullable)
@@ -176,8 +177,8 @@ def _named_as(held: T.DataType, wanted: T.DataType) -> T.DataType:
                 ]
             )
         case T.ArrayType(), T.ArrayType():
-            return T.ArrayType(_named_as(held.elementType, wanted.elementType), held.containsNull)
+            return T.ArrayType(_named_as(given.elementType, wanted.elementType), given.containsNull)
         case T.MapType(), T.MapType():
-            value = _named_as(held.valueType, wanted.valueType)
-            return T.MapType(_named_as(held.keyType, wanted.keyType), value, held.valueContainsNull)
-    return held
+            value = _named_as(given.valueType, wanted.valueType)
+            return T.MapType(_named_as(given.keyType, wanted.keyType), value, given.valueContainsNull)
+    return given

@@ -1,4 +1,4 @@
-"""Queries as DataFrames: tables of ours become relations that Spark knows, the rest of the text stays."""
+"""Runs queries: delvec's tables in the text are replaced by DataFrames, and Spark runs the rest unchanged."""
 
 from __future__ import annotations
 
@@ -32,38 +32,42 @@ from delvec.table import Table
 
 _ALL_OF = "SELECT * FROM "
 _EXPRESSION = "SELECT "
-_Moment = tuple[int | None, dt.datetime | None]
+_TimeTravel = tuple[int | None, dt.datetime | None]
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass(frozen=True)
 class Frames:
+    """Turns the queries of one statement into DataFrames."""
+
     spark: SparkSession
     tables: Tables
     parameters: Parameters
-    _moments: dict[int, _Moment] = field(default_factory=dict)
+    _versions: dict[int, _TimeTravel] = field(default_factory=dict)
 
     @cached_property
     def settings(self) -> SqlSettings:
-        """How the session reads the statement."""
+        """The session's settings that change how a statement is read."""
         return sql_settings(self.spark)
 
     def rows_of(self, source: Span) -> DataFrame:
-        """The rows of what may stand after FROM: a table or a query in parentheses, with an alias."""
+        """The rows of a relation after FROM: a table or a query in parentheses, with an alias."""
         return self.of(source, before=_ALL_OF)
 
     def of(self, query: Span, before: str = "", replaced: Sequence[Edit] = ()) -> DataFrame:
-        """What the query gives; of a command: what it answers. ``replaced``: edits of its text."""
-        found = relations(query, listed=before == _ALL_OF)
-        ours = [relation for relation in found if self.tables.is_ours(relation.name)]
-        versions = [piece for r in ours for piece in (r.version, r.timestamp) if piece is not None]
+        """The result of a query or a command. ``before``: text to put before it; ``replaced``: edits of
+        it.
+        """
+        listed = before == _ALL_OF
+        ours = [each for each in relations(query, listed=listed) if self.tables.is_ours(each.name)]
+        versions = [span for r in ours for span in (r.version, r.timestamp) if span is not None]
         edits, args = self.parameters.for_query(query, versions)
         edits = [*edits, *replaced]
         if not ours:
             with pointed_at(self.spark, query, around=(before, QUERY[1])):
                 text = edited(query.source, query.start, query.end, edits)
                 return self.spark.sql(before + text, args=args)
-        scopes = self.scopes(query, ours, before if before == _ALL_OF else "")
+        scopes = self.scopes(query, ours, before if listed else "")
         frames = {f"t{number}": self.read(each, query, scopes) for number, each in enumerate(ours)}
         edits = [Edit(edit.start, edit.end, _escaped(edit.text)) for edit in edits]
         for name, relation in zip(frames, ours, strict=True):
@@ -71,15 +75,16 @@ class Frames:
         edits += [] if scopes is None else short_paths(scopes, self.qualifiers(ours))
         text = edited(query.source, query.start, query.end, edits, _escaped)
         with pointed_at(self.spark, query, around=(before, QUERY[1])):
-            # Spark's own way to name a DataFrame in a query. It leaves no view behind, on Connect too,
-            # where a query is analysed each time it runs.
+            # Spark's own way to use a DataFrame in a query. It leaves no view behind, even on Connect, which
+            # analyses a query each time it runs.
             return self.spark.sql(before + text, args=args, **frames)
 
     @contextmanager
     def subqueries(self, *spans: Span, target: Table) -> Iterator[list[Edit]]:
-        """Edits that make the tables in subqueries of conditions known to Spark, for as long as this lasts.
+        """Edits that replace delvec's tables in subqueries by temporary views, which exist inside the
+        context.
 
-        ``target`` is the table that is changed: what a subquery finds in it could change while it runs.
+        ``target`` is the changed table. A subquery over it is refused: its rows could change during the run.
         """
         views: list[str] = []
         edits: list[Edit] = []
@@ -100,21 +105,21 @@ class Frames:
     def scopes(
         self, span: Span, relations: Sequence[Relation] = (), before: str = _EXPRESSION
     ) -> Scopes | None:
-        """The scopes of a text that is a query with ``before``; None where they are not certain."""
+        """The scopes of a text that becomes a query with ``before``; None if they are not certain."""
         if self.settings.double_quoted_names and '"' in span.text:
-            return None  # the token reader takes these names for texts
+            return None  # delvec's lexer reads these names as strings
         return Scopes.of(span, relations, before)
 
     def nested(self, span: Span) -> list[Relation]:
-        """The tables of ours that subqueries of an expression read."""
+        """The delvec tables that subqueries of an expression read."""
         return [relation for relation in nested_relations(span) if self.tables.is_ours(relation.name)]
 
     def qualifiers(self, ours: Sequence[Relation]) -> Mapping[int, Callable[[], Qualifier]]:
-        """What the query calls these tables, by where they are named."""
+        """The qualifiers of these tables, by the position of their names."""
         return {relation.span.start: partial(self._qualifier, relation) for relation in ours}
 
     def _qualifier(self, relation: Relation) -> Qualifier:
-        schema = snapshot_of(self.tables.of(relation.name), *self._moment(relation)).schema
+        schema = snapshot_of(self.tables.of(relation.name), *self._version_of(relation)).schema
         return self.qualifier(relation.name, relation.alias, schema)
 
     def qualifier(self, table: Name, alias: str | None, schema: Schema) -> Qualifier:
@@ -129,47 +134,49 @@ class Frames:
             )
 
     def read(self, relation: Relation, query: Span, scopes: Scopes | None) -> DataFrame:
-        """The table's rows at the version asked for, those left out that WHERE surely excludes."""
+        """The table's rows at the version of AS OF, without files that WHERE excludes."""
         table = self.tables.of(relation.name)
-        version, timestamp = self._moment(relation)
+        version, timestamp = self._version_of(relation)
         where = None
-        found = pruning.filters(relation, scopes)
-        if found:
-            called = self._qualifier(relation)
-            where = pruning.condition(found, called, query, self.parameters, self.settings)
+        filters = pruning.filters(relation, scopes)
+        if filters:
+            qualifier = self._qualifier(relation)
+            where = pruning.condition(filters, qualifier, query, self.parameters, self.settings)
         return table.to_df(version=version, timestamp=timestamp, where=where)
 
-    def _moment(self, relation: Relation) -> _Moment:
-        """The version and the timestamp that are asked for; computed once, as it may be ``now()``."""
+    def _version_of(self, relation: Relation) -> _TimeTravel:
+        """The version and the timestamp of AS OF; computed once, because a timestamp may be ``now()``."""
         start = relation.span.start
-        if start not in self._moments:
+        if start not in self._versions:
             version = None if relation.version is None else self._version(relation.version)
             timestamp = None if relation.timestamp is None else self._instant(relation.timestamp)
-            self._moments[start] = version, timestamp
-        return self._moments[start]
+            self._versions[start] = version, timestamp
+        return self._versions[start]
 
-    def _version(self, asked: Span) -> int:
-        (token, *others) = asked.tokens
+    def _version(self, written: Span) -> int:
+        (token, *others) = written.tokens
         value = self.parameters.value(token) if token.kind is Kind.MARKER else token.text.strip("'\"")
         if others or isinstance(value, bool) or not str(value).isdecimal():
-            raise syntax_error(asked.source, asked.start, f"version is {asked.text}, expected a whole number")
+            problem = f"version is {written.text}, expected a whole number"
+            raise syntax_error(written.source, written.start, problem)
         return int(value)
 
-    def _instant(self, asked: Span) -> dt.datetime:
-        """The time that the expression is, in the session's time zone where it names none."""
-        query = f"SELECT unix_micros(CAST(({self.parameters.text(asked)}) AS TIMESTAMP_LTZ))"
+    def _instant(self, written: Span) -> dt.datetime:
+        """The value of a timestamp expression; without a time zone it is in the session's."""
+        query = f"SELECT unix_micros(CAST(({self.parameters.text(written)}) AS TIMESTAMP_LTZ))"
         try:
-            with pointed_at(self.spark, asked):
+            with pointed_at(self.spark, written):
                 micros = self.spark.sql(query).collect()[0][0]
         except PySparkException as error:
-            raise InvalidOperationError(f"timestamp {asked.text} is invalid: {reason_of(error)}") from None
+            raise InvalidOperationError(f"timestamp {written.text} is invalid: {reason_of(error)}") from None
         if micros is None:
-            raise syntax_error(asked.source, asked.start, f"timestamp {asked.text} is null, expected a time")
+            problem = f"timestamp {written.text} is null, expected a time"
+            raise syntax_error(written.source, written.start, problem)
         return _EPOCH + dt.timedelta(microseconds=micros)
 
 
 def _replacing(relation: Relation, text: str, kept: Callable[[str], str]) -> list[Edit]:
-    """The table's name and version replaced, by something that still goes by the table's name."""
+    """Edits that replace a table's name and version by ``text``, with the table's name as its alias."""
     edits = [Edit(relation.span.start, relation.span.end, text)]
     if relation.alias is None and relation.alias_at is not None:
         alias = kept(quoted(relation.name.parts[-1]))
@@ -178,5 +185,5 @@ def _replacing(relation: Relation, text: str, kept: Callable[[str], str]) -> lis
 
 
 def _escaped(text: str) -> str:
-    """Text in which no brace stands for a value."""
+    """Text whose braces Spark does not read as placeholders."""
     return text.replace("{", "{{").replace("}", "}}")

@@ -1,4 +1,4 @@
-"""DESCRIBE and SHOW: what is known of a table, under the columns that Spark has for it."""
+"""Runs DESCRIBE and SHOW. The results have Spark's columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from delvec.schema import Schema
 from delvec.spark.types import logical
 from delvec.statements.constants import properties
 from delvec.statements.cursor import Name
-from delvec.statements.parse_ddl import is_path
 from delvec.statements.run_query import Frames
 from delvec.statements.statement import (
     DescribeDetail,
@@ -37,21 +36,21 @@ _DETAIL = (
 )
 
 
-def history(frames: Frames, asked: DescribeHistory) -> DataFrame:
-    return frames.tables.of(asked.table).history(asked.limit)
+def history(frames: Frames, statement: DescribeHistory) -> DataFrame:
+    return frames.tables.of(statement.table).history(statement.limit)
 
 
-def detail(frames: Frames, asked: DescribeDetail) -> DataFrame:
-    """One row; what the format does not tell is null there."""
-    table = frames.tables.of(asked.table)
+def detail(frames: Frames, statement: DescribeDetail) -> DataFrame:
+    """One row; null for what the format does not have."""
+    table = frames.tables.of(statement.table)
     snapshot = snapshot_of(table)
-    files, told = snapshot.plan().files, snapshot.details()
-    features = sorted({*told.get("reader features", ()), *told.get("writer features", ())})
+    files, details = snapshot.plan().files, snapshot.details()
+    features = sorted({*details.get("reader features", ()), *details.get("writer features", ())})
     row: dict[str, Any] = {
         "format": table.format,
-        "id": told.get("id"),
-        "name": told.get("name") if is_path(asked.table) else asked.table.parts[0],
-        "description": told.get("description"),
+        "id": details.get("id"),
+        "name": details.get("name") if statement.table.is_path else statement.table.parts[-1],
+        "description": details.get("description"),
         "location": table.location,
         "createdAt": _committed_at(table, 0),
         "lastModified": _committed_at(table, snapshot.version),
@@ -59,8 +58,8 @@ def detail(frames: Frames, asked: DescribeDetail) -> DataFrame:
         "numFiles": len(files),
         "sizeInBytes": int(pc.sum(files.column("size")).as_py() or 0),
         "properties": dict(snapshot.properties),
-        "minReaderVersion": told.get("reader version"),
-        "minWriterVersion": told.get("writer version"),
+        "minReaderVersion": details.get("reader version"),
+        "minWriterVersion": details.get("writer version"),
         "tableFeatures": features,
     }
     return frames.spark.createDataFrame([tuple(row.values())], _DETAIL)
@@ -73,49 +72,52 @@ _HEADING = ("# col_name", "data_type", "comment")
 _Row = tuple[str, str, str | None]
 
 
-def table(frames: Frames, asked: DescribeTable) -> DataFrame:
-    """The columns, and those of partitions once more, as Spark shows them."""
-    opened = frames.tables.of(asked.table)
+def table(frames: Frames, statement: DescribeTable) -> DataFrame:
+    """The columns, then the partition columns again, as Spark shows them."""
+    opened = frames.tables.of(statement.table)
     snapshot = snapshot_of(opened)
-    fields = {field.name: _shown(field) for field in logical(snapshot.schema)}
-    if asked.column is not None:
-        row = fields[_column_of(snapshot.schema, asked, case_sensitive=frames.settings.case_sensitive)]
-        found = [("col_name", row[0]), ("data_type", row[1]), ("comment", row[2])]
-        return frames.spark.createDataFrame(found, _COLUMN)
+    fields = {field.name: _row(field) for field in logical(snapshot.schema)}
+    if statement.column is not None:
+        row = fields[_column_of(snapshot.schema, statement, case_sensitive=frames.settings.case_sensitive)]
+        pairs = [("col_name", row[0]), ("data_type", row[1]), ("comment", row[2])]
+        return frames.spark.createDataFrame(pairs, _COLUMN)
     rows = list(fields.values())
     if snapshot.spec.fields:
         rows += [("# Partition Information", "", ""), _HEADING]
         rows += [_partition_row(field, fields) for field in snapshot.spec.fields]
-    if asked.extended:
+    if statement.extended:
         rows += [("", "", ""), ("# Detailed Table Information", "", "")]
-        rows += [(name, text, "") for name, text in _details(opened, snapshot, asked.table)]
+        rows += [(name, text, "") for name, text in _details(opened, snapshot, statement.table)]
     return frames.spark.createDataFrame(rows, _TABLE)
 
 
 def _partition_row(field: PartitionField, columns: Mapping[str, _Row]) -> _Row:
-    """A partition column as the column itself, a transform of one with the type of its result."""
+    """An identity field as its column; another transform with its own type."""
     return columns[field.source[0]] if field.is_identity else (str(field), str(field.type), None)
 
 
-def _shown(field: StructField) -> _Row:
-    shown = field.metadata.get(CHAR_OR_VARCHAR, field.dataType.simpleString())
-    return field.name, shown, field.metadata.get("comment")
+def _row(field: StructField) -> _Row:
+    type_text = field.metadata.get(CHAR_OR_VARCHAR, field.dataType.simpleString())
+    return field.name, type_text, field.metadata.get("comment")
 
 
-def _column_of(schema: Schema, asked: DescribeTable, *, case_sensitive: bool) -> str:
-    """The name of the column that is described."""
-    assert asked.column is not None
-    first, *nested = asked.column.parts
-    found = schema.find(first, case_sensitive=case_sensitive)
-    if len(found) != 1:
+def _column_of(schema: Schema, statement: DescribeTable, *, case_sensitive: bool) -> str:
+    """The name of the column to describe."""
+    assert statement.column is not None
+    first, *nested = statement.column.parts
+    fields = schema.find(first, case_sensitive=case_sensitive)
+    if len(fields) != 1:
         known = ", ".join(field.name for field in schema)
-        raise InvalidOperationError(f"{asked.table} has no column {asked.column}, expected one of {known}")
+        raise InvalidOperationError(
+            f"{statement.table} has no column {statement.column}, expected one of {known}"
+        )
     if nested:
         raise UnsupportedFeatureError(
-            f"delvec has no DESCRIBE of a nested column ({asked.column}): use DESCRIBE {asked.table} {first}",
+            f"delvec has no DESCRIBE of a nested column ({statement.column}): use DESCRIBE "
+            f"{statement.table} {first}",
             feature="DESCRIBE of a nested column",
         )
-    return found[0].name
+    return fields[0].name
 
 
 def _details(opened: Table, snapshot: formats.Snapshot, name: Name) -> Iterator[tuple[str, str]]:
@@ -129,18 +131,18 @@ def _details(opened: Table, snapshot: formats.Snapshot, name: Name) -> Iterator[
     yield "Table Properties", f"[{','.join(f'{k}={v}' for k, v in sorted(snapshot.properties.items()))}]"
 
 
-def columns(frames: Frames, asked: ShowColumns) -> DataFrame:
-    names = [(field.name,) for field in snapshot_of(frames.tables.of(asked.table)).schema]
+def columns(frames: Frames, statement: ShowColumns) -> DataFrame:
+    names = [(field.name,) for field in snapshot_of(frames.tables.of(statement.table)).schema]
     return frames.spark.createDataFrame(names, "col_name string")
 
 
-def table_properties(frames: Frames, asked: ShowProperties) -> DataFrame:
-    """All properties, or one; a row says so where the table lacks it, as in Spark."""
-    held = snapshot_of(frames.tables.of(asked.table)).properties
-    rows = sorted(held.items())
-    if asked.key is not None:
-        (key,) = properties(frames.spark, [asked.key], frames.parameters)
-        rows = [(key, held.get(key, f"Table {asked.table} does not have property: {key}"))]
+def table_properties(frames: Frames, statement: ShowProperties) -> DataFrame:
+    """All properties, or one; if the table does not have it, the row says so, as in Spark."""
+    known = snapshot_of(frames.tables.of(statement.table)).properties
+    rows = sorted(known.items())
+    if statement.key is not None:
+        (key,) = properties(frames.spark, [statement.key], frames.parameters)
+        rows = [(key, known.get(key, f"Table {statement.table} does not have property: {key}"))]
     return frames.spark.createDataFrame(rows, "key string, value string")
 
 

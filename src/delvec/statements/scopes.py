@@ -1,8 +1,9 @@
-"""A query's scopes, from a parse by sqlglot: which SELECT reads a table, and what its names stand for.
+"""A query's scopes, parsed by sqlglot: which SELECT reads a table, and what its names mean.
 
-sqlglot gets a text of the same length, in which only what it reads as Spark does is left: comments are blank,
-so are versions of tables, texts have quotes and characters that no setting changes, markers are numbers. A
-place in its tree is then a place in the statement. What it cannot parse has no scopes.
+sqlglot gets a text of the same length, so that positions in its tree are positions in the statement. The text
+contains only what sqlglot reads as Spark does: comments and versions of tables are replaced by spaces,
+strings by strings whose meaning does not depend on settings, markers by numbers. A query that sqlglot cannot
+parse has no scopes.
 """
 
 from __future__ import annotations
@@ -21,25 +22,25 @@ from delvec.statements.cursor import Span
 from delvec.statements.lexer import Kind, Token
 from delvec.statements.table_references import Relation
 
-_PLACE = "delvec_place"
+_POSITION = "delvec_position"
 _EXPLAIN = ("EXPLAIN", "LOGICAL", "FORMATTED", "EXTENDED", "CODEGEN", "COST")
 _NOT_PLAIN = frozenset("'\"\\$")
 
 
 class _QueryParser(ConditionParser):
-    """Spark's grammar, in which conditions know their places; fails where sqlglot would only warn."""
+    """sqlglot's grammar of Spark. Conditions get their positions; raises where sqlglot would only warn."""
 
     def _parse_disjunction(self) -> Any:
-        return self._placed(super()._parse_disjunction)
+        return self._with_position(super()._parse_disjunction)
 
     def _parse_equality(self) -> Any:
-        return self._placed(super()._parse_equality)
+        return self._with_position(super()._parse_equality)
 
-    def _placed(self, parse: Callable[[], Any]) -> Any:
+    def _with_position(self, parse: Callable[[], Any]) -> Any:
         first = self._curr
         node = parse()
         if node is not None and first is not None and self._prev is not None:
-            node.meta[_PLACE] = (first.start, self._prev.end + 1)
+            node.meta[_POSITION] = (first.start, self._prev.end + 1)
         return node
 
     def _warn_unsupported(self) -> None:
@@ -47,10 +48,10 @@ class _QueryParser(ConditionParser):
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """A dotted name: its parts, a star at the end as ``*``, and where each starts in the statement.
+class ColumnName:
+    """A dotted name: its parts (a star at the end as ``*``) and their positions in the statement.
 
-    ``starts`` is empty where that is not certain.
+    ``starts`` is empty if the positions are not certain.
     """
 
     parts: tuple[str, ...]
@@ -60,9 +61,11 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """A parsed query or expression. ``text`` is what sqlglot got, ``shift`` leads from it to the statement.
+    """A parsed query or expression.
 
-    ``tokens`` are where the statement's tokens start.
+    text      the text that sqlglot parsed
+    shift     added to a position in ``text``, gives the position in the statement
+    tokens    the positions of the statement's tokens
     """
 
     tree: exp.Expr
@@ -72,13 +75,13 @@ class Scopes:
 
     @classmethod
     def of(cls, span: Span, relations: Sequence[Relation] = (), before: str = "") -> Scopes | None:
-        """None where sqlglot cannot parse it; ``before`` is put before it, to make a query of it."""
+        """None if sqlglot cannot parse it. ``before``: text that makes a query of it."""
         text = before + _plain(span, relations)
         if "${" in span.text or any(token.is_symbol("|>") for token in span.tokens):
-            return None  # Spark may see another text; or columns that only a chain of steps tells
+            return None  # Spark substitutes variables; a pipe changes the columns from step to step
         try:
             trees = _parsed(text)
-        except Exception:  # the parser has no contract for what it does not know
+        except Exception:  # sqlglot raises all kinds of errors for text that it cannot parse
             return None
         if len(trees) != 1 or trees[0] is None:
             return None
@@ -86,17 +89,17 @@ class Scopes:
         return cls(trees[0], text, span.start - len(before), starts)
 
     def table(self, relation: Relation) -> exp.Table | None:
-        """The node of a table that the token reader found; None where sqlglot reads something else there."""
+        """The node of a table that `table_references` found; None if sqlglot reads something else there."""
         for node in self.tree.find_all(exp.Table):
             if self.start(node) == relation.span.start:
                 same = tuple(part.name for part in node.parts) == relation.name.parts
                 return node if same and node.alias == (relation.alias or "") else None
         return None
 
-    def names(self, tree: exp.Expr, *, nested: bool = True) -> Iterator[Named]:
-        """The names of columns in a part of the tree; with ``nested`` those in subqueries too.
+    def names(self, tree: exp.Expr, *, nested: bool = True) -> Iterator[ColumnName]:
+        """The column names in a part of the tree; with ``nested`` those in subqueries too.
 
-        What may be a variable of a lambda, in whichever case it is written, is no column.
+        A name that may be the variable of a lambda (whatever its case) is not a column.
         """
         pending: list[tuple[exp.Expr, frozenset[str]]] = [(tree, frozenset())]
         while pending:
@@ -108,36 +111,36 @@ class Scopes:
                 if nested or node is tree or not isinstance(node, exp.Query):
                     pending.extend((child, variables) for child in node.iter_expressions())
             elif identifiers[0].name.lower() not in variables:
-                yield self._named(node, identifiers)
+                yield self._column_name(node, identifiers)
 
     @property
     def is_certain(self) -> bool:
-        """Whether the place of each dotted name is known."""
-        return all(named.starts or len(named.parts) == 1 for named in self.names(self.tree))
+        """Whether the position of each dotted name is known."""
+        return all(name.starts or len(name.parts) == 1 for name in self.names(self.tree))
 
-    def place(self, node: exp.Expr) -> tuple[int, int] | None:
-        """Where a condition stands in the statement; None where that is not certain."""
-        place = node.meta.get(_PLACE)
-        if place is None or place[0] + self.shift not in self.tokens:
+    def position(self, node: exp.Expr) -> tuple[int, int] | None:
+        """Start and end of a condition in the statement; None if they are not certain."""
+        position = node.meta.get(_POSITION)
+        if position is None or position[0] + self.shift not in self.tokens:
             return None
-        return place[0] + self.shift, place[1] + self.shift
+        return position[0] + self.shift, position[1] + self.shift
 
     def is_alone(self, node: exp.Expr) -> bool:
-        """Whether the text at the node's place, parsed by itself, is the same tree."""
-        start, end = node.meta[_PLACE]
+        """Whether the node's text, parsed by itself, gives the same tree."""
+        start, end = node.meta[_POSITION]
         try:
             (select,) = _parsed(f"SELECT {self.text[start:end]}")
         except Exception:
             return False
         return isinstance(select, exp.Select) and select.expressions == [node]
 
-    def _named(self, node: exp.Expr, identifiers: Sequence[exp.Expr]) -> Named:
+    def _column_name(self, node: exp.Expr, identifiers: Sequence[exp.Expr]) -> ColumnName:
         starts = tuple(map(self.start, identifiers))
         parts = tuple("*" if isinstance(part, exp.Star) else part.name for part in identifiers)
-        return Named(parts, starts if self.tokens.issuperset(starts) else (), node)
+        return ColumnName(parts, starts if self.tokens.issuperset(starts) else (), node)
 
     def start(self, node: exp.Expr) -> int:
-        """Where a table's name or a part of a name starts; -1 where that is not known."""
+        """The position of a table's name or of a part of a name; -1 if it is not known."""
         first = node.parts[0] if isinstance(node, exp.Table) else node
         return int(first.meta.get("start", -1 - self.shift)) + self.shift
 
@@ -152,13 +155,13 @@ def enclosing_selects(node: exp.Expr) -> Iterator[exp.Select]:
 
 
 def sources(select: exp.Select) -> list[exp.Expr]:
-    """What stands after FROM and in joins; LATERAL VIEWs too."""
-    found = [select.args.get("from_") or select.args.get("from"), *(select.args.get("joins") or [])]
-    return [node.this for node in found if node is not None] + list(select.args.get("laterals") or [])
+    """The relations after FROM, in joins and in LATERAL VIEWs."""
+    clauses = [select.args.get("from_") or select.args.get("from"), *(select.args.get("joins") or [])]
+    return [clause.this for clause in clauses if clause is not None] + list(select.args.get("laterals") or [])
 
 
 def _identifiers(node: exp.Expr) -> list[exp.Expr] | None:
-    """The parts of the name that the node is, a star as its last too."""
+    """The parts of a column name, whose last may be a star; None if the node is not a column name."""
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
         return list(node.parts)
     if name_parts(node) is None:
@@ -177,7 +180,7 @@ def _parsed(text: str) -> list[Any]:
 
 
 def _plain(span: Span, relations: Iterable[Relation]) -> str:
-    """The tokens at their places, in a text of the same length."""
+    """The tokens at their positions, in a text of the same length."""
     blank = {token.start for relation in relations for token in relation.span.tokens}
     blank -= {token.start for relation in relations for token in relation.name.span.tokens}
     explains = span.tokens[0].word == "EXPLAIN"

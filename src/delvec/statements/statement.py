@@ -1,4 +1,4 @@
-"""Statements as values: what was asked of which table; expressions and queries are pieces of the text."""
+"""Statements as values. Expressions and queries inside of them are parts of the text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from delvec.statements.lexer import Token
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """``column`` are the parts of its name, a qualifier among them if there is one."""
+    """``column`` is the name as written, with its qualifier if it has one."""
 
     column: Name
     value: Span
@@ -34,7 +34,9 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class MergeClause:
-    """``values`` None: all columns from the source's (``UPDATE SET *``, ``INSERT *``), or a DELETE."""
+    """``kind`` and ``action`` are those of `delvec.spark.merge_clauses`. ``values`` is None for all columns
+    (``UPDATE SET *``, ``INSERT *``) and for DELETE.
+    """
 
     kind: str
     action: str
@@ -44,7 +46,7 @@ class MergeClause:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """``source`` is what stands after USING, its alias included."""
+    """``source`` is the text after USING, with its alias."""
 
     table: Name
     alias: str | None
@@ -57,7 +59,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """``partition`` are the columns of PARTITION (…), with None for those without a value.
+    """``partition``: the columns of PARTITION (…) and their values; None for a column without a value.
 
     ``where`` is the condition of REPLACE WHERE.
     """
@@ -73,14 +75,14 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class MultiInsert:
-    """The INSERTs of one statement, each with a query of its own, in their order."""
+    """The INSERTs of one statement, each with its own query, in order."""
 
     inserts: tuple[Insert, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """``key`` is a text in quotes, or a dotted name; ``value`` a literal with its sign, or a marker."""
+    """``key`` is a string or a dotted name; ``value`` is a literal with its sign, or a marker."""
 
     key: Token | Name
     value: Span | None
@@ -88,7 +90,7 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """``partition_by``: columns by name, or with a type where PARTITIONED BY also defines them."""
+    """``partition_by``: columns by name, with a type if PARTITIONED BY also defines them."""
 
     table: Name
     if_not_exists: bool
@@ -116,7 +118,7 @@ class UnsetProperties:
 
 @dataclass(frozen=True, slots=True)
 class NewColumn:
-    """``name`` leads to it, through structs; ``definition`` is its type and what may follow."""
+    """``name`` is its path through structs; ``definition`` is its type and the text after it."""
 
     name: Name
     definition: Span
@@ -141,7 +143,7 @@ class DescribeDetail:
 
 @dataclass(frozen=True, slots=True)
 class DescribeTable:
-    """``column``: what is known of that column alone."""
+    """``column``: describe only this column."""
 
     table: Name
     extended: bool
@@ -155,7 +157,7 @@ class ShowColumns:
 
 @dataclass(frozen=True, slots=True)
 class ShowProperties:
-    """``key``: of that property alone."""
+    """``key``: show only this property."""
 
     table: Name
     key: Property | None
@@ -179,7 +181,7 @@ class ViewKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CreateView:
-    """``columns``: new names for the query's, in parentheses; ``clauses``: what stands before AS."""
+    """``columns``: new names for the query's columns; ``clauses``: the text before AS."""
 
     view: Name
     kind: ViewKind
@@ -191,21 +193,23 @@ class CreateView:
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """What a change would do."""
+    """EXPLAIN of a change: what it would do."""
 
     statement: Delete | Update | Merge | Insert
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What Spark runs once the tables in it are known to it: a query, or a statement on a table of Spark."""
+    """A query, or a statement on a table of Spark. Spark runs it after delvec's tables are replaced by their
+    scans.
+    """
 
     text: Span
 
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """What Spark runs as it is."""
+    """A statement that Spark runs unchanged."""
 
 
 Statement = (

@@ -1,4 +1,4 @@
-"""Tables by the names that statements give them."""
+"""The tables of a statement, by the names that it gives them."""
 
 from __future__ import annotations
 
@@ -8,30 +8,25 @@ from pyspark.sql import SparkSession
 
 from delvec import formats
 from delvec.errors import InvalidOperationError
+from delvec.resolver import AtPath, Reference, Registered
 from delvec.spark.types import quoted
 from delvec.statements.cursor import Name
-from delvec.statements.parse_ddl import is_path
-from delvec.table import Table, registered_table
+from delvec.table import Table, open_reference
 
 
 class Tables:
-    """The tables of one statement, each opened once: all of it sees the same object."""
+    """The tables of one statement. Each is opened once, so that all parts of the statement use one object."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._opened: dict[str, Table] = {}
+        self._opened: dict[str | Reference, Table] = {}
 
     def is_ours(self, name: Name) -> bool:
-        """Whether the name is a path's, or was given to a table; refuses one that Spark knows as well."""
-        if is_path(name):
-            return True
-        if len(name.parts) != 1:
-            return False
-        known = registered_table(name.parts[0], self._spark)
-        if known is None:
-            return False
-        self.verify_unknown_to_spark(name, known.location)
-        return True
+        """Whether delvec knows a table with this name; refuses a registered name that Spark knows too."""
+        reference = name.reference
+        if isinstance(reference, Registered):
+            self.verify_unknown_to_spark(name, reference.table.location)
+        return reference is not None
 
     def verify_unknown_to_spark(self, name: Name, location: str) -> None:
         if self._spark.catalog.tableExists(quoted(name.parts[0])):
@@ -41,16 +36,18 @@ class Tables:
             )
 
     def of(self, name: Name) -> Table:
-        """The table; TableNotFoundError where nothing is at the path."""
-        key = name.parts[-1] if is_path(name) else name.parts[0].lower()
+        """The table with this name; TableNotFoundError if there is none."""
+        reference = name.reference
+        assert reference is not None, name  # the caller has asked ``is_ours``
+        # delvec.`path` and delta.`path` are one table.
+        key = reference.path if isinstance(reference, AtPath) else reference
         if key not in self._opened:
-            known = None if is_path(name) else registered_table(key, self._spark)
-            self._opened[key] = Table.open(self._spark, name.parts[-1]) if known is None else known
+            self._opened[key] = open_reference(self._spark, reference)
         return self._opened[key]
 
 
 def snapshot_of(
     table: Table, version: int | None = None, timestamp: dt.datetime | None = None
 ) -> formats.Snapshot:
-    """What the format tells of a version of the table."""
+    """A version of the table, as its format has it."""
     return table._table.snapshot(version, timestamp)

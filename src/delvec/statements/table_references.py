@@ -1,11 +1,11 @@
-"""Tables that a query reads, wherever they stand in it: joins, subqueries, common table expressions.
+"""Finds the tables that a query reads: in joins, subqueries and common table expressions too.
 
-A table's name is what follows FROM, JOIN or a comma between them (TABLE and USING too), unless it is a
-function's or that of a common table expression. FROM inside a function's parentheses, as in
-``extract(year FROM d)``, is no clause.
+The name of a table follows FROM, JOIN, TABLE, USING, or a comma in a FROM clause, unless it is a function or
+a common table expression. FROM inside the parentheses of a function, as in ``extract(year FROM d)``, is not a
+clause.
 
-Only names, versions and aliases are read here, for statements that no other parser knows. What a column's
-name means and what WHERE says of a table comes from a parse of the query (``scopes``).
+This works on tokens, and reads only names, versions and aliases, because sqlglot cannot parse all of Spark's
+statements. The meaning of column names and of WHERE comes from sqlglot's parse (`scopes`).
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from delvec.statements.cursor import Cursor, Name, Span
+from delvec.statements.cursor import QUERY_STARTS, Cursor, Name, Span
 from delvec.statements.expression_ends import after_value
 from delvec.statements.lexer import Kind, Token
 
-QUERY_STARTS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE")
 _SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
 _CLAUSES = (
     *("SELECT", "WHERE", "GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET"),
     *("WINDOW", "QUALIFY", "INSERT", "SET", "WHEN", *_SET_OPERATIONS),
 )
 _JOIN_WORDS = ("INNER", "CROSS", "LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "NATURAL")
-_RESHAPING = ("PIVOT", "UNPIVOT", "TABLESAMPLE", "MATCH_RECOGNIZE")
+_TABLE_OPERATORS = ("PIVOT", "UNPIVOT", "TABLESAMPLE", "MATCH_RECOGNIZE")
 _NO_ALIAS = frozenset(
-    (*_CLAUSES, *_JOIN_WORDS, *_RESHAPING, "JOIN", "ON", "USING", "LATERAL", "AS", "VALUES")
+    (*_CLAUSES, *_JOIN_WORDS, *_TABLE_OPERATORS, "JOIN", "ON", "USING", "LATERAL", "AS", "VALUES")
 )
 
 
@@ -34,9 +33,9 @@ _NO_ALIAS = frozenset(
 class Relation:
     """A table in a query.
 
-    span         its name and the version asked for
-    alias        its alias, None without one
-    alias_at     where one can be put; None where the grammar has no place for it
+    span         its name and its version (AS OF)
+    alias        its alias; None without one
+    alias_at     the position for an alias; None if the grammar does not allow one
     """
 
     name: Name
@@ -48,9 +47,9 @@ class Relation:
 
 
 def relations(span: Span, *, listed: bool = False) -> list[Relation]:
-    """The tables that a query reads, those of common table expressions left out.
+    """The tables that a query reads, without its common table expressions.
 
-    ``listed``: the piece of text is what stands after FROM.
+    ``listed``: the text is the part after FROM.
     """
     scan = _Scan(span)
     scan.region(0, len(span.tokens), frozenset(), listed=listed)
@@ -65,7 +64,7 @@ def nested_relations(span: Span) -> list[Relation]:
 
 
 def alias_after(source: Span) -> str | None:
-    """What qualifies the columns of a relation, such as a MERGE's source: its alias, else its name."""
+    """The qualifier of a relation's columns, such as a MERGE's source: its alias, or else its name."""
     return _Scan(source).relation(0, len(source.tokens), frozenset())[1]
 
 
@@ -95,13 +94,13 @@ class _Scan:
                 continue
             lateral_view = word == "LATERAL" and self._word(at + 1) == "VIEW"
             if word in _CLAUSES or token.is_symbol("|>") or lateral_view:
-                in_from = False  # commas are not between relations any more
+                in_from = False  # commas do not separate relations any more
             expecting = expecting or self._expects(at, start, end, in_from=in_from)
             in_from = in_from or (expecting and word == "FROM")
             at += 1
 
     def nested(self, at: int, end: int, ctes: frozenset[str]) -> None:
-        """What parentheses hold: a query, or an expression in which there may be some."""
+        """The text in parentheses: a query, or an expression that may contain queries."""
         if is_query(self.tokens, at, end):
             self.region(at, end, ctes)
             return
@@ -112,15 +111,15 @@ class _Scan:
             at += 1
 
     def expressions(self, at: int, end: int, ctes: frozenset[str]) -> tuple[int, frozenset[str]]:
-        """The common table expressions of a WITH; the index after them, and all that are known there."""
+        """The common table expressions of a WITH: the index after them, and the names of all that exist
+        there.
+        """
         recursive = self._word(at + 1) == "RECURSIVE"
         at += 2 if recursive else 1
         while at < end:
             name = self.tokens[at].name.lower()
             at += 1
-            if self.tokens[at].is_symbol("(") and not is_query(
-                self.tokens, at + 1, end
-            ):  # names of its columns
+            if self.tokens[at].is_symbol("(") and not is_query(self.tokens, at + 1, end):  # its columns
                 at = self.closing[at] + 1
             while at < end and not self.tokens[at].is_symbol("("):
                 at += 1
@@ -135,7 +134,7 @@ class _Scan:
         return at, ctes
 
     def relation(self, at: int, end: int, ctes: frozenset[str]) -> tuple[int, str | None]:
-        """One relation, which starts here; the index after its alias, and what qualifies its columns."""
+        """One relation: the index after its alias, and the qualifier of its columns."""
         token, name = self.tokens[at], None
         first, version, timestamp = at, None, None
         if token.is_symbol("("):
@@ -184,12 +183,12 @@ class _Scan:
             return None, at
         alias = self.tokens[at].name
         at += 1
-        if at < end and self.tokens[at].is_symbol("("):  # names of its columns
+        if at < end and self.tokens[at].is_symbol("("):  # new names for its columns
             return alias, self.closing[at] + 1
         return alias, at
 
     def _expects(self, at: int, start: int, end: int, *, in_from: bool) -> bool:
-        """Whether a relation must follow this token."""
+        """Whether a relation follows this token."""
         word, before = self._word(at), self._word(at - 1) if at > start else ""
         if at > start and self.tokens[at - 1].is_symbol("."):
             return False
@@ -199,7 +198,7 @@ class _Scan:
             return not (before == "DISTINCT" and self._word(at - 2) in ("IS", "NOT"))
         if word == "JOIN" or (in_from and self.tokens[at].is_symbol(",")):
             return True
-        if word == "USING":  # of a MERGE; of a join it has columns in parentheses
+        if word == "USING":  # in a MERGE; in a join, columns in parentheses follow
             return self.tokens[at + 1].is_name
         starts = at == start or before in (*_SET_OPERATIONS, "ALL", "DISTINCT")
         return word == "TABLE" and starts and self.tokens[at + 1].is_name
@@ -217,7 +216,7 @@ class _Scan:
 
 
 def _version(cursor: Cursor) -> tuple[Span | None, Span | None]:
-    """The version or the timestamp of AS OF, where it comes next."""
+    """The version or the timestamp of AS OF, if it comes next."""
     start = cursor.at
     cursor.takes("FOR")
     by_version = cursor.sees("VERSION", "AS", "OF") or cursor.sees("SYSTEM_VERSION", "AS", "OF")

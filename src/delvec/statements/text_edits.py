@@ -1,4 +1,4 @@
-"""A text with pieces replaced, all of them told by their places in the old text."""
+"""Edits of a text: parts of it replaced, each given by its position in the original text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, order=True)
 class Edit:
-    """``text`` in the place of what is from ``start`` to ``end``."""
+    """``text`` replaces the characters from ``start`` to ``end``."""
 
     start: int
     end: int
@@ -16,7 +16,9 @@ class Edit:
 
 
 def edited(source: str, start: int, end: int, edits: Iterable[Edit], kept: Callable[[str], str] = str) -> str:
-    """The piece of ``source`` with the edits that lie in it; ``kept`` is applied to what stays."""
+    """The text of ``source`` from ``start`` to ``end`` after the edits in it; ``kept`` changes the other
+    text.
+    """
     parts, at = [], start
     for edit in sorted(edits):
         if at <= edit.start and edit.end <= end:

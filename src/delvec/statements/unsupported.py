@@ -1,14 +1,12 @@
-"""Statements of Spark SQL and of Delta Lake that delvec does not have: each is refused by name."""
+"""Statements of Spark SQL and Delta Lake that delvec does not have: each is refused by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from delvec.errors import UnsupportedFeatureError
-from delvec.statements.cursor import Cursor, Name
-
-IsOurs = Callable[[Name], bool]
+from delvec.statements.cursor import Cursor, IsOurs, Name
 
 _CACHE = "use Table.to_df().cache(), or CACHE TABLE of a temporary view"
 _NEWEST = "it is not needed, each statement reads the newest version"
@@ -17,7 +15,9 @@ _STATISTICS = "it is not needed, files carry their statistics"
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """``words`` start the statement; ``before`` are those between them and the table's name."""
+    """``words``: the first words of the statement; ``before``: words that may come between them and the
+    table's name; ``instead``: what to use instead.
+    """
 
     words: tuple[str, ...]
     instead: str | None = None
@@ -56,24 +56,23 @@ MISSING: Sequence[Missing] = (
     _missing("DROP VIEW", "use DROP TABLE", "IF EXISTS"),
     _missing("ALTER VIEW"),
 )
-"""Of statements that start alike, the longest comes first."""
 
 
 def verify_known(cursor: Cursor, is_ours: IsOurs) -> None:
-    """Refuse a statement that delvec lacks where it names a table of ours."""
-    found = missing_at(cursor)
-    if found is None:
+    """Refuse a statement that delvec does not have, if it names a delvec table."""
+    missing = missing_at(cursor)
+    if missing is None:
         return
     start = cursor.at
-    cursor.at += len(found.words)
-    cursor.takes(*found.before)
-    if any(is_ours(name) for name in _names(cursor, found)):
-        raise unsupported(found)
+    cursor.at += len(missing.words)
+    cursor.takes(*missing.before)
+    if any(is_ours(name) for name in _names(cursor, missing)):
+        raise unsupported(missing)
     cursor.at = start
 
 
 def missing_at(cursor: Cursor) -> Missing | None:
-    """The statement of the list that starts here."""
+    """The statement of the list that starts here; the longest if several match."""
     fitting = (statement for statement in MISSING if cursor.sees(*statement.words))
     return max(fitting, key=lambda statement: len(statement.words), default=None)
 
@@ -84,7 +83,7 @@ def unsupported(statement: Missing) -> UnsupportedFeatureError:
 
 
 def _names(cursor: Cursor, statement: Missing) -> list[Name]:
-    """The names that a table of the statement may have: the first, or the one after TABLE."""
+    """The possible names of the statement's table: the first name, or the one after TABLE."""
     if statement.words in (("GENERATE",), ("LOAD", "DATA")):
         while not (cursor.is_done or cursor.takes("TABLE")):
             cursor.at += 1

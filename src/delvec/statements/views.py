@@ -1,19 +1,15 @@
-"""CREATE VIEW: the frame of the statement, and temporary views of the rows that its query gives."""
+"""CREATE VIEW: parses the statement's frame, and creates temporary views over delvec's tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pyspark.sql import DataFrame
 
+from delvec import resolver
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
-from delvec.statements.cursor import Cursor, Name, Span
+from delvec.statements.cursor import Cursor, IsOurs, Span
 from delvec.statements.lexer import Kind, Token
 from delvec.statements.run_query import Frames
 from delvec.statements.statement import CreateView, ViewKind
-from delvec.table import registered_table
-
-IsOurs = Callable[[Name], bool]
 
 STARTS = tuple(
     ("CREATE", *replacing, *kind, "VIEW")
@@ -23,8 +19,8 @@ STARTS = tuple(
 
 
 def create(cursor: Cursor, is_ours: IsOurs) -> CreateView | None:
-    """None where it is no view of a query; whether that reads a table of ours is not known here."""
-    del is_ours
+    """None if it is not a view of a query."""
+    del is_ours  # whether the query reads a delvec table is found out when it runs
     words = {token.word for token in cursor.tokens[: cursor.at]}
     cursor.takes("IF", "NOT", "EXISTS")
     view = cursor.name("a view")
@@ -43,45 +39,45 @@ def create(cursor: Cursor, is_ours: IsOurs) -> CreateView | None:
     return CreateView(view, kind, "REPLACE" in words, columns, clauses, cursor.rest("a query"))
 
 
-def run(frames: Frames, asked: CreateView) -> None:
-    """Make the view. It keeps the versions that the tables have now: Spark stores a plan, not the text."""
-    if asked.kind is ViewKind.PERMANENT:
+def run(frames: Frames, statement: CreateView) -> None:
+    """Create the view. It stays at the tables' current versions: Spark stores a plan, not the text."""
+    if statement.kind is ViewKind.PERMANENT:
         raise UnsupportedFeatureError(
             f"delvec has no CREATE VIEW over its tables, which Spark's catalog does not know: use CREATE "
-            f"TEMPORARY VIEW {asked.view}",
+            f"TEMPORARY VIEW {statement.view}",
             feature="CREATE VIEW",
         )
-    if asked.clauses is not None:
+    if statement.clauses is not None:
+        feature = f"CREATE {statement.kind.value} … {statement.clauses.tokens[0].text.upper()}"
         raise UnsupportedFeatureError(
-            f"delvec has no CREATE {asked.kind.value} … {asked.clauses.tokens[0].text.upper()}, expected AS "
-            f"after the name and columns of {asked.view}",
-            feature=f"CREATE {asked.kind.value} … {asked.clauses.tokens[0].text.upper()}",
+            f"delvec has no {feature}, expected AS after the name and columns of {statement.view}",
+            feature=feature,
         )
-    name = _name(frames, asked)
-    rows = _renamed(frames.of(asked.query), asked)
-    if asked.kind is ViewKind.GLOBAL:
-        _ = rows.createOrReplaceGlobalTempView(name) if asked.replace else rows.createGlobalTempView(name)
+    name = _name(statement)
+    rows = _renamed(frames.of(statement.query), statement)
+    if statement.kind is ViewKind.GLOBAL:
+        _ = rows.createOrReplaceGlobalTempView(name) if statement.replace else rows.createGlobalTempView(name)
     else:
-        _ = rows.createOrReplaceTempView(name) if asked.replace else rows.createTempView(name)
+        _ = rows.createOrReplaceTempView(name) if statement.replace else rows.createTempView(name)
 
 
-def _name(frames: Frames, asked: CreateView) -> str:
-    if len(asked.view.parts) != 1:
-        raise InvalidOperationError(f"the temporary view is {asked.view}, expected a name without a dot")
-    name = asked.view.parts[0]
-    known = registered_table(name, frames.spark)
-    if known is not None and asked.kind is ViewKind.TEMPORARY:
-        raise InvalidOperationError(f"{asked.view} is already the name of a table: {known.location}")
+def _name(statement: CreateView) -> str:
+    if len(statement.view.parts) != 1:
+        raise InvalidOperationError(f"the temporary view is {statement.view}, expected a name without a dot")
+    name = statement.view.parts[0]
+    known = resolver.registered(name)
+    if known is not None and statement.kind is ViewKind.TEMPORARY:
+        raise InvalidOperationError(f"{statement.view} is already the name of a table: {known.location}")
     return name
 
 
-def _renamed(rows: DataFrame, asked: CreateView) -> DataFrame:
-    if asked.columns is None:
+def _renamed(rows: DataFrame, statement: CreateView) -> DataFrame:
+    if statement.columns is None:
         return rows
-    names = _names(asked.columns)
+    names = _names(statement.columns)
     if len(names) != len(rows.columns):
         raise InvalidOperationError(
-            f"view {asked.view} names {len(names)} columns, expected as many as its query has: "
+            f"view {statement.view} names {len(names)} columns, expected as many as its query has: "
             f"{', '.join(rows.columns)}"
         )
     return rows.toDF(*names)
@@ -89,11 +85,9 @@ def _renamed(rows: DataFrame, asked: CreateView) -> DataFrame:
 
 def _names(columns: Span) -> list[str]:
     cursor = Cursor(columns.source, (*columns.tokens, Token(Kind.END, "", columns.end)))
-    found = [_column(cursor)]
-    while cursor.takes_symbol(","):
-        found.append(_column(cursor))
+    names = cursor.list_of(lambda: _column(cursor))
     cursor.expect_end()
-    return found
+    return names
 
 
 def _column(cursor: Cursor) -> str:

@@ -1,4 +1,4 @@
-"""Files where a table is: one small interface over local disk, memory, S3, GCS and Azure."""
+"""The files of a table: one small interface for local disk, memory, S3, GCS and Azure."""
 
 from delvec.storage.backend import Entry
 from delvec.storage.parallel import in_parallel

@@ -1,8 +1,7 @@
-"""What a place to keep files must do for ``storage``, and how its failures become ours.
+"""The interface of a storage backend, and the translation of its errors.
 
-A backend is asked by key (the full name in its store) and knows neither roots nor absolute locations: those
-are ``storage.Storage``'s. There are two: plain files (``storage.local``) and object stores
-(``storage.objects``).
+A backend gets keys (full names in its store) and knows neither roots nor locations: ``storage.Storage`` does.
+There are two backends: local files (``storage.local``) and object stores (``storage.objects``).
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from obstore.exceptions import BaseError
 
 from delvec.errors import ObjectNotFoundError, StorageError
 
-_LONGEST_REASON = 400
+_MAX_REASON = 400  # characters
 _ABSENT = (FileNotFoundError, NotADirectoryError)
-_WRITING = ("put", "list", "delete")  # "not found" is then the bucket, not the file
+_NOT_OF_A_FILE = ("put", "list", "delete")  # requests for which "not found" means the bucket
 _S3_REASON = re.compile(r"<Code>(.*?)</Code>\s*<Message>(.*?)</Message>", re.DOTALL)
 
 
@@ -35,17 +34,19 @@ class Entry:
 
 
 Request = Callable[[], AbstractContextManager[None]]
-"""Counts the request made inside it and maps its errors: for files that ask again while they are open."""
+"""A context that counts a request and translates its errors. An open file uses it for each later request."""
 
 
 class Backend(Protocol):
-    """Files by key. Reading what is absent raises FileNotFoundError (or OSError or obstore's errors)."""
+    """Files by key. Reading a file that does not exist raises FileNotFoundError; other failures raise OSError
+    or errors of obstore.
+    """
 
-    gap: int  # ranges nearer than this are worth one request
+    gap: int  # two ranges with fewer bytes between them are read in one request
 
     def check_process(self) -> None: ...
     def read(self, key: str) -> bytes: ...
-    def read_spans(self, key: str, spans: Sequence[tuple[int, int]]) -> list[Any]: ...  # of (start, end)
+    def read_spans(self, key: str, spans: Sequence[tuple[int, int]]) -> list[Any]: ...  # (start, end)
     def open_input(self, key: str, request: Request) -> pa.NativeFile: ...
     def head(self, key: str) -> Entry: ...
     def list(self, prefix: str, after: str | None) -> Iterator[Entry]: ...
@@ -60,20 +61,20 @@ class Backend(Protocol):
 
 @contextmanager
 def mapped_errors(action: str, location: str) -> Iterator[None]:
-    """Raises what the store raises inside as ObjectNotFoundError or StorageError at ``location``."""
+    """Translate the store's errors to ObjectNotFoundError and StorageError with the location."""
     try:
         yield
     except (BaseError, OSError, ValueError) as error:
-        if isinstance(error, _ABSENT) and action not in _WRITING:
+        if isinstance(error, _ABSENT) and action not in _NOT_OF_A_FILE:
             raise ObjectNotFoundError(f"cannot {action}: not found", path=location) from error
         raise StorageError(f"cannot {action}: {_reason(error)}", path=location) from error
 
 
 def _reason(error: Exception) -> str:
-    """The store's own words on one line; obstore appends a dump of its Rust values, which is cut off."""
+    """The store's message on one line, without the dump of Rust values that obstore appends."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = str(error).split("\n\nDebug source")[0]
     answer = _S3_REASON.search(text)
     text = " ".join((f"{answer[1]}: {answer[2]}" if answer else text).split())
-    return text if len(text) <= _LONGEST_REASON else text[:_LONGEST_REASON] + "…"
+    return text if len(text) <= _MAX_REASON else text[:_MAX_REASON] + "…"

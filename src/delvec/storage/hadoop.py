@@ -1,6 +1,6 @@
-"""Hadoop's file system options in obstore's words: ``fs.s3a.*``, ``fs.azure.*``, ``fs.gs.*``.
+"""Translates Hadoop's file system options (``fs.s3a.*``, ``fs.azure.*``, ``fs.gs.*``) to obstore's options.
 
-Names come in lower case and without ``spark.hadoop.``. What has no meaning here is left out.
+Names are in lower case and without ``spark.hadoop.``. Options without an equivalent are left out.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ _S3 = {
     "endpoint.region": "region",
 }
 _ANONYMOUS = "anonymousawscredentialsprovider"
-_AWS_CENTRAL = "s3.amazonaws.com"  # Hadoop's way to say "no endpoint of my own"
+_AWS_DEFAULT = "s3.amazonaws.com"  # this endpoint in Hadoop's options means AWS itself
 _KEYFILES = ("fs.gs.auth.service.account.json.keyfile", "google.cloud.auth.service.account.json.keyfile")
 
 
 def is_hadoop_option(name: str) -> bool:
-    """Whether the name is Hadoop's, known here or not."""
+    """Whether it is the name of a Hadoop option, even one without an equivalent."""
     return name.startswith(("fs.", "google.cloud.auth."))
 
 
 def hadoop_config(scheme: str, bucket: str, account: str, options: Mapping[str, str]) -> dict[str, str]:
-    """What the options say of a bucket, or of a container in an Azure account (by its full host name)."""
+    """The obstore options for a bucket, or for a container in an Azure account (by its full host name)."""
     if scheme == "s3":
         return _s3_config(bucket, options)
     if scheme == "gs":
@@ -40,7 +40,7 @@ def _s3_config(bucket: str, options: Mapping[str, str]) -> dict[str, str]:
     if _ANONYMOUS in own.get("aws.credentials.provider", "").lower():
         config["skip_signature"] = "true"
     endpoint = own.get("endpoint", "")
-    if endpoint and endpoint != _AWS_CENTRAL:
+    if endpoint and endpoint != _AWS_DEFAULT:
         if "://" not in endpoint:
             secure = own.get("connection.ssl.enabled", "true").lower() != "false"
             endpoint = f"{'https' if secure else 'http'}://{endpoint}"

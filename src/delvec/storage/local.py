@@ -1,11 +1,12 @@
-"""Plain files as a backend, by the operating system alone.
+"""The backend for local files, with the functions of the operating system.
 
-obstore's local store is not used: it refuses names that end in ``#`` and digits and names with control
-characters, where one such file makes a whole listing fail, and a process that is forked after its first use
-hangs at the next one. Other engines write such names, and people fork.
+obstore's local store is not used, for two reasons. It refuses file names that end in ``#`` and digits, and
+names with control characters; one such file, which other engines may write, makes a whole listing fail. And
+it hangs in a process that was forked after its first use.
 
-A file is written under a name of its own beside the target and then given the target's name in one step:
-by a rename, which replaces, or by a hard link, which does not, and which only one of many writers gets.
+A file is written under a temporary name in the target's folder and gets the target's name in one step: by a
+rename, which replaces an existing file, or by a hard link, which does not. Only one of several writers gets
+the hard link.
 """
 
 from __future__ import annotations
@@ -37,22 +38,22 @@ class LocalBackend:
         """Files can be used in any process."""
 
     def read(self, key: str) -> bytes:
-        _check_is_no_folder(key)
+        _verify_not_a_folder(key)
         with open("/" + key, "rb") as file:  # noqa: PTH123 - keys are text, and many
             return file.read()
 
     def read_spans(self, key: str, spans: Sequence[tuple[int, int]]) -> list[Any]:
-        _check_is_no_folder(key)
+        _verify_not_a_folder(key)
         with open("/" + key, "rb", buffering=0) as file:  # noqa: PTH123
             return [_read_span(file.fileno(), start, end) for start, end in spans]
 
     def open_input(self, key: str, request: Request) -> pa.NativeFile:
         with request():
-            _check_is_no_folder(key)
+            _verify_not_a_folder(key)
             return pa.OSFile("/" + key, "rb")
 
     def head(self, key: str) -> Entry:
-        _check_is_no_folder(key)
+        _verify_not_a_folder(key)
         return _entry(key, os.stat("/" + key))  # noqa: PTH116
 
     def list(self, prefix: str, after: str | None) -> Iterator[Entry]:
@@ -69,7 +70,7 @@ class LocalBackend:
             os.replace(staged, "/" + key)  # noqa: PTH105
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
-        # What is put so is a commit: its name must never outlive a power cut without its bytes.
+        # The file is a commit: after a power cut its name must not exist without its bytes.
         with _staged("/" + key, lambda path: _write(path, data, durable=True)) as staged:
             return _link(staged, "/" + key)
 
@@ -99,7 +100,7 @@ class LocalBackend:
                 return True
             moved = _link("/" + source, "/" + target)
         except OSError as error:
-            if error.errno != errno.EXDEV:  # on another disk, which no name can be given on
+            if error.errno != errno.EXDEV:  # links and renames do not work across disks
                 raise
             moved = self.copy(source, target, overwrite=overwrite)
         if moved:
@@ -109,7 +110,7 @@ class LocalBackend:
 
 @contextmanager
 def _staged(target: str, write: Callable[[str], None]) -> Iterator[str]:
-    """The path of a new file in the target's folder, which is made if need be. Nothing is left behind."""
+    """The path of a temporary file in the target's folder, which is created if needed. Removed at the end."""
     folder = os.path.dirname(target)  # noqa: PTH120
     path = f"{folder}/.{uuid.uuid4().hex}.staged"
     try:
@@ -127,7 +128,7 @@ def _staged(target: str, write: Callable[[str], None]) -> Iterator[str]:
 def _write(path: str, data: bytes, *, durable: bool = False) -> None:
     with open(path, "xb", buffering=0) as file:  # noqa: PTH123
         rest = memoryview(data)
-        while rest:  # one call may write less than it is given
+        while rest:  # one call may write only a part
             rest = rest[file.write(rest) :]
         if durable:
             os.fsync(file.fileno())
@@ -146,14 +147,14 @@ def _link(staged: str, target: str) -> bool:
     return True
 
 
-def _check_is_no_folder(key: str) -> None:
-    """A folder is nothing that is stored: object stores have none."""
+def _verify_not_a_folder(key: str) -> None:
+    """Treat a folder as "not found", as object stores do."""
     if os.path.isdir("/" + key):  # noqa: PTH112
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "/" + key)
 
 
 def _read_span(descriptor: int, start: int, end: int) -> bytes:
-    """The bytes of the span; fewer only where the file ends, since one call may give fewer than asked for."""
+    """The bytes of the span; fewer only at the end of the file."""
     pieces = []
     while start < end:
         piece = os.pread(descriptor, end - start, start)
@@ -165,7 +166,7 @@ def _read_span(descriptor: int, start: int, end: int) -> bytes:
 
 
 def _walk(prefix: str, after: str) -> Iterator[Entry]:
-    """Every file below and after, through links to folders too, but not around in circles."""
+    """All files below ``prefix`` with a key after ``after``. Follows links to folders, but no cycles."""
     for item, key in _scan(prefix):
         if not item.is_dir():
             entry = _stat_entry(key, item) if key > after else None
@@ -176,13 +177,13 @@ def _walk(prefix: str, after: str) -> Iterator[Entry]:
 
 
 def _is_within(path: str, folder: str) -> bool:
-    """Whether the path is the folder or below it, once every link is followed."""
+    """Whether the path is the folder or below it, after all links are resolved."""
     real = os.path.realpath(folder).rstrip("/")
     return f"{os.path.realpath(path)}/".startswith(f"{real}/")
 
 
 def _scan(prefix: str) -> Iterator[tuple[os.DirEntry[str], str]]:
-    """What the folder holds, without names that are no text and files that are still being written."""
+    """The entries of a folder, without names that are not UTF-8 and without temporary files."""
     try:
         items = os.scandir("/" + prefix)
     except (FileNotFoundError, NotADirectoryError):
@@ -195,18 +196,18 @@ def _scan(prefix: str) -> Iterator[tuple[os.DirEntry[str], str]]:
 
 
 def _is_text(name: str) -> bool:
-    """Whether the name is UTF-8: Python stands in for other bytes with lone surrogates."""
+    """Whether the name is UTF-8: Python represents other bytes as lone surrogates."""
     return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def _stat_entry(key: str, item: os.DirEntry[str]) -> Entry | None:
     try:
         return _entry(key, item.stat())
-    except FileNotFoundError:  # deleted since the folder was read, or a link to nothing
+    except FileNotFoundError:  # deleted in the meantime, or a broken link
         return None
 
 
 def _entry(key: str, status: os.stat_result) -> Entry:
-    # Cut, not rounded: a float's last digits would move a time into the next millisecond.
+    # Truncate the time: a float would round it, possibly into the next millisecond.
     modified = _EPOCH + timedelta(microseconds=status.st_mtime_ns // 1000)
     return Entry(key, status.st_size, modified)

@@ -1,4 +1,4 @@
-"""Object stores as a backend, through obstore: S3, GCS, Azure and memory."""
+"""The backend for object stores (S3, GCS, Azure, memory), with obstore."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from obstore.store import ObjectStore
 
 from delvec.storage.backend import Entry, Request
 
-TAIL = 256 * 1024  # what opening a file reads: most Parquet footers, and small files whole
-WHOLE = 8 * 1024 * 1024  # a file up to this size is read in one more request
-PIECE = 8 * 1024 * 1024  # larger reads are fetched in pieces of this size, in parallel
+TAIL = 256 * 1024  # bytes read when a file is opened: contains most Parquet footers, or a whole small file
+WHOLE = 8 * 1024 * 1024  # a file up to this size is read completely by the second request
+PIECE = 8 * 1024 * 1024  # larger reads are split into pieces of this size and fetched in parallel
 
 
-_USED_IN: dict[str, int] = {}  # the process in which obstore was first used
+_FIRST_USE: dict[str, int] = {}  # the process in which obstore was first used
 
 
 class ObjectBackend:
-    """Keys are names in one bucket."""
+    """Keys are names in one bucket or container."""
 
     gap = 1024 * 1024
 
@@ -31,8 +31,8 @@ class ObjectBackend:
         self._store = store
 
     def check_process(self) -> None:
-        """Refuses in a process forked after obstore's threads had started: it would wait for ever."""
-        if _USED_IN.setdefault("process", os.getpid()) != os.getpid():
+        """Refuse a process that was forked after obstore started its threads: requests would never return."""
+        if _FIRST_USE.setdefault("process", os.getpid()) != os.getpid():
             raise OSError("this process was forked after object storage was used: use the spawn start method")
 
     def read(self, key: str) -> bytes:
@@ -63,10 +63,10 @@ class ObjectBackend:
         try:
             obstore.put(self._store, key, data, mode="create", use_multipart=False)
         except AlreadyExistsError as error:
-            self._check_is_there(key, error)
+            self._verify_exists(key, error)
             return False
         except GenericError as error:
-            self._check_is_of_others(key, data, error)
+            self._verify_other_content(key, data, error)
             return False
         return True
 
@@ -74,7 +74,7 @@ class ObjectBackend:
         wanted = list(keys)
         try:
             obstore.delete(self._store, wanted)
-        except FileNotFoundError:  # some stores mind, and stop at the first absent one
+        except FileNotFoundError:  # some stores stop at the first key that does not exist
             for key in wanted:
                 self._delete_one(key)
 
@@ -97,17 +97,19 @@ class ObjectBackend:
             return False
         return True
 
-    def _check_is_there(self, key: str, error: AlreadyExistsError) -> None:
-        """Some servers also say "conflict" when the name is below another file's: nothing is there then."""
+    def _verify_exists(self, key: str, error: AlreadyExistsError) -> None:
+        """Raise the error if there is no file: some servers report a conflict if the key is below a file."""
         try:
             obstore.head(self._store, key)
         except FileNotFoundError:
             raise error from None
 
-    def _check_is_of_others(self, key: str, data: bytes, error: GenericError) -> None:
-        """A server may refuse a large file before it has read it, which looks like a broken connection.
+    def _verify_other_content(self, key: str, data: bytes, error: GenericError) -> None:
+        """Raise the error unless a file with other content exists.
 
-        What is there with other content was not written by this call; with the same content, who knows.
+        A server may refuse a large file before it has read it, which looks like a broken connection. If the
+        existing file has other content, this call did not write it. With the same content that is not
+        certain.
         """
         try:
             if obstore.head(self._store, key)["size"] != len(data) or self.read(key) != data:
@@ -124,7 +126,7 @@ class ObjectBackend:
 
 
 class _ObjectFile(io.RawIOBase):
-    """Random access for Parquet readers: opening reads the end, since that is where they start."""
+    """Random access for Parquet readers. Opening a file reads its end: these readers start there."""
 
     def __init__(self, store: ObjectStore, key: str, request: Request) -> None:
         super().__init__()
@@ -133,20 +135,20 @@ class _ObjectFile(io.RawIOBase):
         self._request = request
         self._at = 0
         with request():
-            self._size, self._held = self._open()
-        self._held_from = self._size - len(self._held)
+            self._size, self._buffer = self._open()
+        self._buffer_start = self._size - len(self._buffer)
 
     def read(self, size: int | None = -1) -> bytes:
         end = self._size if size is None or size < 0 else min(self._size, self._at + size)
         start, self._at = self._at, max(self._at, end)
         if end <= start:
             return b""
-        if start < self._held_from and self._size <= WHOLE:
+        if start < self._buffer_start and self._size <= WHOLE:
             with self._request():
-                self._held = self._fetch(0, self._held_from) + self._held
-            self._held_from = 0
-        if start >= self._held_from:
-            return self._held[start - self._held_from : end - self._held_from]
+                self._buffer = self._fetch(0, self._buffer_start) + self._buffer
+            self._buffer_start = 0
+        if start >= self._buffer_start:
+            return self._buffer[start - self._buffer_start : end - self._buffer_start]
         with self._request():
             return self._fetch(start, end)
 
@@ -166,11 +168,11 @@ class _ObjectFile(io.RawIOBase):
 
     def _open(self) -> tuple[int, bytes]:
         try:
-            found = obstore.get(self._store, self._key, options={"range": {"suffix": TAIL}})
-        except BaseError:  # Azure has no ranges counted from the end, and S3 no ranges of an empty file
+            tail = obstore.get(self._store, self._key, options={"range": {"suffix": TAIL}})
+        except BaseError:  # Azure does not support suffix ranges, S3 no ranges of an empty file
             size = obstore.head(self._store, self._key)["size"]
             return size, self._fetch(max(0, size - TAIL), size) if size else b""
-        return found.meta["size"], bytes(found.bytes())
+        return tail.meta["size"], bytes(tail.bytes())
 
     def _fetch(self, start: int, end: int) -> bytes:
         starts = range(start, end, PIECE)

@@ -1,13 +1,13 @@
-"""Object stores from locations, and from the options people already have.
+"""Opens object stores by location, with options under the names that users know.
 
-Three vocabularies are understood, in any case, and in this order of precedence:
+Names in upper or lower case are accepted, from three sources in this order of precedence:
 
     obstore and delta-rs    aws_access_key_id, AWS_ENDPOINT_URL, azure_storage_account_key, allow_http, …
     Hadoop and Spark        fs.s3a.access.key, spark.hadoop.fs.s3a.endpoint, fs.azure.account.key.<account>…
     the environment         AWS_*, AZURE_*, GOOGLE_*: obstore reads it itself
 
-One mapping may serve several stores: options of another store are left alone, and so are Hadoop's other
-``fs.`` options. A name that nobody knows is refused, since a misspelt key would surface as a refused request.
+One mapping may serve several stores: options of other stores are ignored, and so are Hadoop's other ``fs.``
+options. An unknown name is refused, because a misspelled key would otherwise cause a confusing access error.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ CLIENT_NAMES = _names(
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The option names of one kind of store, without the prefixes that may stand before them."""
+    """The option names of one kind of store, and the prefixes that a name may have."""
 
     prefixes: tuple[str, ...]  # the longest first
     names: frozenset[str]
 
     def bare(self, name: str) -> str | None:
-        """The name without its prefix, or None where this kind of store does not know it."""
+        """The name without its prefix; None if this kind of store does not have the option."""
         for prefix in (*self.prefixes, ""):
             rest = name.removeprefix(prefix)
             if name.startswith(prefix) and (rest in self.names or rest in CLIENT_NAMES):
@@ -88,7 +88,7 @@ _MEMORY_LOCK = threading.Lock()
 
 
 def open_store(location: str, options: Mapping[str, str]) -> ObjectStore:
-    """The store that holds the location (not a local path). Nothing is requested from it yet.
+    """The store of the location (not a local path). Sends no request.
 
     ``memory://name`` is one store per name in a process.
     """
@@ -120,7 +120,7 @@ def store_config(
         if is_hadoop_option(name):
             hadoop[name] = str(value)
             continue
-        _check_is_known(given, name)
+        _verify_known(given, name)
         vocabulary = _VOCABULARIES.get(scheme)
         bare = vocabulary.bare(name) if vocabulary else None
         if bare is not None:
@@ -136,7 +136,7 @@ def store_config(
 
 
 def _s3_config(config: dict[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    config.pop("s3_allow_unsafe_rename", None)  # delta-rs asks for it where there is no conditional put
+    config.pop("s3_allow_unsafe_rename", None)  # an option of delta-rs for stores without conditional put
     given = config.pop("endpoint_url_s3", None) or config.pop("endpoint_url", None)
     given = given or config.get("endpoint")
     endpoint = given or _first(environment, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
@@ -145,14 +145,14 @@ def _s3_config(config: dict[str, str], environment: Mapping[str, str]) -> dict[s
         defaults["virtual_hosted_style_request"] = "false"
         if endpoint.lower().startswith("http://"):
             defaults["allow_http"] = "true"
-    if given:  # both names, or AWS_ENDPOINT_URL_S3 in the environment would win over what was given
+    if given:  # set both names: otherwise AWS_ENDPOINT_URL_S3 in the environment would take precedence
         config.pop("endpoint_url", None)
         config |= {"endpoint": given, "aws_endpoint_url_s3": given}
     unset = {name: value for name, value in defaults.items() if f"AWS_{name.upper()}" not in environment}
     return {**unset, **config}
 
 
-def _check_is_known(given: str, name: str) -> None:
+def _verify_known(given: str, name: str) -> None:
     if any(vocabulary.bare(name) for vocabulary in (S3, AZURE, GOOGLE)):
         return
     known = [

@@ -1,10 +1,10 @@
-"""Files where a table is: one small interface over local disk, memory, S3, GCS and Azure.
+"""The files of a table: one small interface for local disk, memory, S3, GCS and Azure.
 
-A path is relative to the storage's root, or an absolute location as ``location.resolve`` gives it; one that
-is not below the root is looked for where it says, with the same options. Paths are decoded: ``p=a%2Fb/x y``
-is the file's name as it stands, on every store.
+A path is relative to the storage's root, or an absolute location (``location.resolve``). A location outside
+of the root is opened with the same options. Paths are decoded: on every store ``p=a%2Fb/x y`` is the name of
+the file itself.
 
-``put_if_absent`` is what makes a commit atomic: of any number of writers, one is told True.
+``put_if_absent`` makes a commit atomic: it returns True to only one of several writers.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from delvec.storage.local import LocalBackend
 from delvec.storage.objects import ObjectBackend
 from delvec.storage.options import open_store
 
-_LARGEST_SPAN = 16 * 1024 * 1024  # near ranges are united up to this size, so that large reads stay parallel
+_MAX_SPAN = 16 * 1024 * 1024  # ranges are not merged beyond this size, so that large reads stay parallel
 
 
 def open_storage(location_text: str, options: Mapping[str, str] | None = None) -> Storage:
-    """The storage whose root is the location. Nothing is read: the root need not exist."""
+    """The storage with this root. Reads nothing: the root need not exist."""
     return Storage(location.normalize(location_text), options)
 
 
 class Storage:
-    """Files below one root. Safe to share among threads; pickled as its root and options."""
+    """The files below one root. Threads may share it. It is pickled as its root and options."""
 
     def __init__(
         self, root: str, options: Mapping[str, str] | None = None, *, requests: Counter[str] | None = None
@@ -58,39 +58,39 @@ class Storage:
         return f"Storage({self.root!r})"
 
     def read(self, path: str) -> bytes:
-        """The whole file; ObjectNotFoundError where there is none."""
+        """The whole file; ObjectNotFoundError if it does not exist."""
         place, key = self._find(path)
         with place._request("read", key):
             return place._backend.read(key)
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> builtins.list[bytes]:
-        """The bytes of each (offset, length), in the order asked for; near ones share a request.
+        """The bytes of each (offset, length), in the given order. Ranges near each other share a request.
 
-        A range beyond the end of the file is a StorageError: bytes are never fewer than asked for.
+        A range beyond the end of the file is a StorageError: the result never has fewer bytes than requested.
         """
         place, key = self._find(path)
         for offset, length in ranges:
             if offset < 0 or length < 0:
                 where = place._location(key)
                 raise StorageError(f"invalid range of {length} bytes at {offset}", path=where)
-        spans = _united(ranges, place._backend.gap)
+        spans = _merged(ranges, place._backend.gap)
         data = place._read_spans(key, spans) if spans else []
         return _cut(ranges, spans, data)
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """The file for random access, as Parquet readers want it, with few requests."""
+        """The file for random access, as Parquet readers need it, with few requests."""
         place, key = self._find(path)
         return place._backend.open_input(key, partial(place._request, "read", key))
 
     def head(self, path: str) -> Entry:
-        """Size and time of a file; ObjectNotFoundError where there is none."""
+        """Size and time of a file; ObjectNotFoundError if it does not exist."""
         place, key = self._find(path)
         with place._request("head", key):
             found = place._backend.head(key)
         return Entry(path, found.size, found.modified)
 
     def exists(self, path: str) -> bool:
-        """Whether a file is stored at the path; a folder is none."""
+        """Whether a file exists at the path. A folder is not a file."""
         try:
             self.head(path)
         except ObjectNotFoundError:
@@ -98,7 +98,9 @@ class Storage:
         return True
 
     def list(self, prefix: str = "", *, start_after: str | None = None) -> builtins.list[Entry]:
-        """Every file in the folder and below it, by path; of these, those strictly after ``start_after``."""
+        """All files in the folder and below it, sorted by path; only those after ``start_after`` if it is
+        given.
+        """
         place, folder = self._folder(prefix)
         after = None if start_after is None else self._find(start_after)[1]
         with place._request("list", folder):
@@ -106,30 +108,30 @@ class Storage:
         return self._entries(place, found)
 
     def list_folder(self, prefix: str = "") -> builtins.list[Entry]:
-        """The files of one folder, by path, without those of the folders in it."""
+        """The files directly in the folder, sorted by path."""
         place, folder = self._folder(prefix)
         with place._request("list", folder):
             found = builtins.list(place._backend.list_folder(folder))
         return self._entries(place, found)
 
     def put(self, path: str, data: bytes) -> None:
-        """Writes the file, over what may be there; readers see the old one or the new one, whole."""
+        """Write the file, replacing an existing one; readers see either the old or the new file, complete."""
         place, key = self._find(path)
         with place._request("put", key):
             place._backend.put(key, data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Writes the file unless one is there, atomically: True if it was written, False if one is there.
+        """Write the file unless it exists, atomically. True if it was written, False if it exists.
 
-        A store may answer a request that it has already carried out with an error, and obstore then asks
-        again: False can mean that this very call wrote the file. A caller who must know reads it back.
+        A store may execute a request and still answer with an error, and obstore then repeats the request. So
+        False may mean that this call itself wrote the file. A caller that must know reads the file.
         """
         place, key = self._find(path)
         with place._request("put", key):
             return place._backend.put_if_absent(key, data)
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Deletes the files; absent ones are ignored."""
+        """Delete the files; ignores files that do not exist."""
         by_place: dict[Storage, builtins.list[str]] = {}
         for path in paths:
             place, key = self._find(path)
@@ -139,31 +141,31 @@ class Storage:
                 place._backend.delete(keys)
 
     def delete_folder(self, prefix: str) -> None:
-        """Deletes a folder that no one else writes to, with all that is in it."""
+        """Delete a folder and everything in it. No other writer may use the folder."""
         place, key = self._find(prefix)
         with place._request("delete", key):
             place._backend.delete_folder(key)
 
     def copy(self, source: str, target: str, *, overwrite: bool = True) -> bool:
-        """Copies a file; False, and nothing done, if the target is there and may not be overwritten."""
+        """Copy a file. False, without a change, if the target exists and ``overwrite`` is false."""
         (place, key), (there, target_key) = self._find(source), self._find(target)
         if place is not there:
-            return self._carry(source, target, overwrite=overwrite)
+            return self._copy_across(source, target, overwrite=overwrite)
         with place._request("copy", key):
             return place._backend.copy(key, target_key, overwrite=overwrite)
 
     def move(self, source: str, target: str, *, overwrite: bool = True) -> bool:
-        """``copy``, and then the source is gone; one step on the local disk only."""
+        """Like ``copy``, then removes the source. Atomic on the local disk only."""
         (place, key), (there, target_key) = self._find(source), self._find(target)
         if place is not there:
-            moved = self._carry(source, target, overwrite=overwrite)
+            moved = self._copy_across(source, target, overwrite=overwrite)
             if moved:
                 self.delete([source])
             return moved
         with place._request("move", key):
             return place._backend.move(key, target_key, overwrite=overwrite)
 
-    def _carry(self, source: str, target: str, *, overwrite: bool) -> bool:
+    def _copy_across(self, source: str, target: str, *, overwrite: bool) -> bool:
         data = self.read(source)
         if not overwrite:
             return self.put_if_absent(target, data)
@@ -171,7 +173,7 @@ class Storage:
         return True
 
     def _find(self, path: str) -> tuple[Storage, str]:
-        """The storage that holds the path, and its key there."""
+        """The storage of the path, and the path's key in it."""
         if not location.is_absolute(path):
             return self, location.join(self._prefix, _inside(path, self.root)).lstrip("/")
         store, key = location.split_store(location.normalize(path))
@@ -191,7 +193,7 @@ class Storage:
         return self._find(prefix) if prefix else (self, self._prefix)
 
     def _entries(self, place: Storage, found: Iterable[Entry]) -> builtins.list[Entry]:
-        """The entries by path: relative where they are below the root, else absolute."""
+        """The entries sorted by path: relative paths below the root, absolute ones elsewhere."""
         base = self._prefix + "/" if self._prefix else ""
 
         def path(key: str) -> str:
@@ -213,7 +215,7 @@ class Storage:
                 data = self._backend.read_spans(key, spans)
         except ObjectNotFoundError:
             raise
-        except StorageError:  # stores refuse a range that starts beyond the end in words of their own
+        except StorageError:  # stores have different messages for a range beyond the end of the file
             self._check_size(key, spans)
             raise
         for (start, end), piece in zip(spans, data, strict=True):
@@ -246,12 +248,12 @@ def _inside(path: str, root: str) -> str:
     return "/".join(segments)
 
 
-def _united(ranges: Iterable[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
-    """The fewest (start, end) that hold the ranges: those nearer than ``gap`` become one."""
+def _merged(ranges: Iterable[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
+    """The ranges merged to spans (start, end): ranges with a gap of at most ``gap`` bytes become one span."""
     spans: list[tuple[int, int]] = []
     for offset, length in sorted(item for item in ranges if item[1]):
         end = offset + length
-        if spans and offset - spans[-1][1] <= gap and end - spans[-1][0] <= _LARGEST_SPAN:
+        if spans and offset - spans[-1][1] <= gap and end - spans[-1][0] <= _MAX_SPAN:
             spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
         elif spans and end <= spans[-1][1]:
             continue
@@ -263,14 +265,14 @@ def _united(ranges: Iterable[tuple[int, int]], gap: int) -> list[tuple[int, int]
 def _cut(
     ranges: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]], data: Sequence[Any]
 ) -> list[bytes]:
-    """The bytes of each range out of the spans that hold them."""
+    """The bytes of each range, cut out of the spans."""
     starts = [start for start, _ in spans]
-    found = []
+    result = []
     for offset, length in ranges:
         if not length:
-            found.append(b"")
+            result.append(b"")
             continue
         span = bisect_right(starts, offset) - 1
         start = offset - starts[span]
-        found.append(bytes(data[span][start : start + length]))
-    return found
+        result.append(bytes(data[span][start : start + length]))
+    return result

@@ -1,0 +1,114 @@
+"""Which table a name means. SQL, ``Table.open`` and the command line all ask here.
+
+    orders                          a name given with ``Table.register``
+    delvec.`path`, delta.`path`     the table at a path; a format's name before it says which format it must
+    have lake.db.orders                  the table ``db.orders`` of the catalog ``lake``
+
+Any other name belongs to Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from delvec import detect, formats
+from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.formats import Catalog, OptionsFor
+
+ANY_FORMAT = "delvec"
+"""The word before a path that leaves the format open; after USING it means the default format."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtPath:
+    """The table at a path. ``format``: the format it must have; None accepts every format."""
+
+    path: str
+    format: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A table that ``Table.register`` gave a name to."""
+
+    table: formats.Table
+
+
+@dataclass(frozen=True, slots=True)
+class InCatalog:
+    """A table of a catalog."""
+
+    catalog: Catalog
+    identifier: tuple[str, ...]
+
+
+Reference = AtPath | Registered | InCatalog
+
+_registered: dict[str, formats.Table] = {}
+
+
+def providers() -> tuple[str, ...]:
+    """The words that may stand before a path, and after USING."""
+    return (ANY_FORMAT, *detect.format_names())
+
+
+def created_format(provider: str | None) -> str:
+    """The format of a new table: what USING or the word before its path says."""
+    return detect.DEFAULT_FORMAT if provider in (None, ANY_FORMAT) else str(provider)
+
+
+def resolve(parts: Sequence[str], quoted: Sequence[bool]) -> Reference | None:
+    """The table that a name in a statement means; None: one of Spark's. ``quoted``: parts in backquotes."""
+    if is_path(parts, quoted):
+        provider = parts[0].lower()
+        return AtPath(parts[1], None if provider == ANY_FORMAT else provider)
+    if len(parts) == 1:
+        table = registered(parts[0])
+        return None if table is None else Registered(table)
+    catalog = detect.find_catalog(parts[0])
+    return None if catalog is None else InCatalog(catalog, tuple(parts[1:]))
+
+
+def is_path(parts: Sequence[str], quoted: Sequence[bool]) -> bool:
+    """Whether the name is that of a path, such as delvec.`path` or delta.`path`."""
+    return len(parts) == 2 and parts[0].lower() in providers() and quoted[1]
+
+
+def in_catalog(catalog: object, identifier: str) -> InCatalog:
+    """The table with a dotted identifier in a catalog, given as an object or by its name."""
+    found = detect.find_catalog(catalog)
+    if found is None:
+        raise UnsupportedFeatureError("tables in a catalog cannot be opened yet", feature="catalog")
+    return InCatalog(found, tuple(identifier.split(".")))
+
+
+def open_table(reference: Reference, options_for: OptionsFor) -> formats.Table:
+    """Open the table; TableNotFoundError if there is none."""
+    match reference:
+        case Registered(table):
+            return table
+        case InCatalog(catalog, identifier):
+            return catalog.open_table(identifier, options_for)
+        case AtPath(path, expected):
+            table = detect.open_table(path, options_for(path))
+            if expected is not None and table.format != expected:
+                raise InvalidOperationError(
+                    f"the table has the format {table.format}, expected {expected}: {table.location}"
+                )
+            return table
+
+
+def register(name: str, table: formats.Table) -> None:
+    """Give a table a name for statements; the case of letters does not count."""
+    _registered[name.lower()] = table
+
+
+def unregister(name: str) -> None:
+    """Forget a name that ``register`` gave."""
+    _registered.pop(name.lower(), None)
+
+
+def registered(name: str) -> formats.Table | None:
+    """The table with this name; None if no table has it."""
+    return _registered.get(name.lower())

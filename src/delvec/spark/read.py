@@ -1,0 +1,83 @@
+"""Reads of a snapshot for users: its rows, and the list of its data files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from delvec import predicate
+from delvec.errors import InvalidOperationError
+from delvec.formats import Snapshot
+from delvec.plan import ScanPlan
+from delvec.schema import Schema
+from delvec.spark.scan import scan
+from delvec.spark.session import sql_settings
+from delvec.spark.types import quoted, verify_spark_type
+from delvec.storage import Storage
+
+_FILE_COLUMNS = ["location", "size", "record_count", "partition"]
+
+
+def rows(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    storage: Storage,
+    where: str | Column | None,
+    columns: Sequence[str] | str | None,
+) -> DataFrame:
+    """The live rows for which ``where`` is true, with these columns."""
+    settings = sql_settings(spark)
+    selected = (
+        None
+        if columns is None
+        else _selected(columns, snapshot.schema, case_sensitive=settings.case_sensitive)
+    )
+    condition, problem = None, None
+    if isinstance(where, str):
+        try:
+            condition = predicate.parse(where, snapshot.schema, settings)
+        except InvalidOperationError as error:
+            problem = error
+    frame = scan(spark, snapshot.plan(condition, time_zone=settings.time_zone), storage)
+    if where is not None:
+        frame = _filtered(frame, where, problem)
+    return frame if selected is None else frame.select(*selected)
+
+
+def files(spark: SparkSession, plan: ScanPlan) -> DataFrame:
+    """The plan's files: location, size, rows, deleted rows, partition values."""
+    deleted = plan.deletes.column("cardinality").take(plan.files.column("vector")).fill_null(0)
+    table = plan.files.select(_FILE_COLUMNS).add_column(3, "deleted_count", deleted)
+    if not any(spec.fields for spec in plan.specs.values()):
+        table = table.drop_columns(["partition"])  # Spark has no struct without fields
+    # Otherwise Spark would read a timestamp without a zone as one in the session's zone.
+    schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+    return spark.createDataFrame(table, schema)
+
+
+def _filtered(frame: DataFrame, where: str | Column, problem: InvalidOperationError | None) -> DataFrame:
+    """The rows for which ``where`` is true. ``problem``: why delvec could not parse it; raised only if Spark
+    refuses the condition too.
+    """
+    if problem is None:
+        return frame.where(where)
+    try:
+        filtered = frame.where(where)
+        _ = filtered.schema
+    except PySparkException:
+        raise problem from None
+    return filtered
+
+
+def _selected(columns: Sequence[str] | str, schema: Schema, *, case_sensitive: bool) -> list[str]:
+    names = [columns] if isinstance(columns, str) else columns
+    for name in names:
+        fields = schema.find(name, case_sensitive=case_sensitive)
+        if len(fields) != 1:
+            known = ", ".join(field.name for field in schema)
+            raise InvalidOperationError(f"unknown column {name!r} in columns, expected some of {known}")
+        verify_spark_type(fields[0])
+    return [quoted(name) for name in names]

@@ -1,0 +1,117 @@
+"""Which table a name means: registered names, paths, and tables of catalogs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from delvec import detect, resolver
+from delvec.errors import InvalidOperationError, TableNotFoundError, UnsupportedFeatureError
+from delvec.resolver import AtPath, InCatalog, Registered
+
+
+class Lake:
+    """A catalog that has one table, ``db.orders``."""
+
+    def __init__(self, location):
+        self.location = location
+
+    def open_table(self, identifier, options_for):
+        if tuple(identifier) != ("db", "orders"):
+            raise TableNotFoundError(f"no table {'.'.join(identifier)} in the catalog")
+        return detect.open_table(self.location, options_for(self.location))
+
+
+@pytest.fixture
+def orders(tmp_path):
+    return detect.write_sample_table(str(tmp_path / "orders"))
+
+
+def plain(name):
+    parts = name.split(".")
+    return parts, [False] * len(parts)
+
+
+def no_options(location):
+    del location
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("provider", "expected"), [("delvec", None), ("DELVEC", None), ("delta", "delta"), ("Delta", "delta")]
+)
+def test_paths(provider, expected):
+    assert resolver.resolve([provider, "/lake/a.b"], [False, True]) == AtPath("/lake/a.b", expected)
+
+
+@pytest.mark.parametrize(
+    ("parts", "quoted"),
+    [
+        (["delta", "orders"], [False, False]),  # a table in a schema of that name
+        (["parquet", "/lake"], [False, True]),
+        (["iceberg", "/lake"], [False, True]),  # a format that delvec cannot open yet
+        (["a", "delta", "/lake"], [False, False, True]),
+    ],
+)
+def test_names_that_belong_to_spark(parts, quoted):
+    assert resolver.resolve(parts, quoted) is None
+    assert not resolver.is_path(parts, quoted)
+
+
+def test_registered_names(orders):
+    assert resolver.resolve(*plain("some_orders")) is None
+    resolver.register("Some_Orders", orders)
+    try:
+        assert resolver.resolve(*plain("some_ORDERS")) == Registered(orders)
+        assert resolver.open_table(Registered(orders), no_options) is orders
+    finally:
+        resolver.unregister("SOME_orders")
+    assert resolver.registered("some_orders") is None
+
+
+def test_a_path_must_have_the_format_that_its_name_says(orders, monkeypatch):
+    assert resolver.open_table(AtPath(orders.location, "delta"), no_options).format == "delta"
+    assert resolver.open_table(AtPath(orders.location), no_options).format == "delta"
+    with pytest.raises(InvalidOperationError, match="the table has the format delta, expected other"):
+        resolver.open_table(AtPath(orders.location, "other"), no_options)
+
+
+def test_names_of_more_parts_are_looked_up_in_catalogs(orders, monkeypatch):
+    lake = Lake(orders.location)
+    assert resolver.resolve(*plain("lake.db.orders")) is None
+    monkeypatch.setattr(detect, "find_catalog", {"lake": lake}.get)
+    reference = resolver.resolve(*plain("lake.db.orders"))
+    assert reference == InCatalog(lake, ("db", "orders"))
+    assert resolver.open_table(reference, no_options).location == orders.location
+    assert resolver.resolve(*plain("spark_catalog.db.orders")) is None
+    with pytest.raises(TableNotFoundError, match=r"no table db\.nothing"):
+        resolver.open_table(resolver.resolve(*plain("lake.db.nothing")), no_options)
+
+
+def test_catalog_objects(orders):
+    lake = Lake(orders.location)
+    assert resolver.in_catalog(lake, "db.orders") == InCatalog(lake, ("db", "orders"))
+    for unknown in ("lake", object()):
+        with pytest.raises(UnsupportedFeatureError, match="tables in a catalog cannot be opened yet"):
+            resolver.in_catalog(unknown, "db.orders")
+
+
+def test_a_new_format_needs_one_entry(tmp_path, monkeypatch):
+    """What the engine, SQL and the command line know of formats is one table."""
+    own = replace(detect.FORMATS["delta"], title="Own", metadata="_own", is_at=lambda s: s.exists("_own/1"))
+    monkeypatch.setitem(detect.FORMATS, "own", own)
+    assert resolver.providers() == ("delvec", "delta", "own")
+    assert resolver.resolve(["own", "/lake"], [False, True]) == AtPath("/lake", "own")
+    (tmp_path / "_own").mkdir()
+    (tmp_path / "_own" / "1").write_bytes(b"")
+    assert detect.find_format(detect.open_storage(str(tmp_path))) == "own"
+    with pytest.raises(InvalidOperationError, match="format is 'x', expected delta or iceberg or own"):
+        detect.new_table(str(tmp_path / "new"), "x")
+    with pytest.raises(TableNotFoundError, match="expected _delta_log/ or metadata/ or _own/"):
+        detect.open_table(str(tmp_path / "_own"))
+
+
+@pytest.mark.parametrize(("provider", "created"), [(None, "delta"), ("delvec", "delta"), ("delta", "delta")])
+def test_the_format_of_a_new_table(provider, created):
+    assert resolver.created_format(provider) == created
