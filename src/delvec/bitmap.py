@@ -1,7 +1,8 @@
-"""`Bitmap`: an immutable set of 64-bit non-negative numbers, kept compressed.
+"""`Bitmap`: an immutable, compressed set of 64-bit non-negative numbers.
 
-The set is an ascending row of (high 32 bits, 32-bit Roaring bitmap of the low 32 bits). Only keys that have
-members are kept, so one high position costs nothing for the gap below it; `roaring.bitmap64` shows its bytes.
+The set has pairs of (high 32 bits, 32-bit Roaring bitmap of the low 32 bits) in ascending order, only for
+keys with members: a single large number needs no memory for the numbers below it. `roaring.bitmap64` has the
+bytes.
 """
 
 from __future__ import annotations
@@ -25,25 +26,26 @@ _KEY_SPAN = bitmap64.KEY_SPAN
 _LOW_BITS = _KEY_SPAN - 1
 _CONTAINER_SPAN = bitmap32.CONTAINER_SPAN
 _CHUNKS_PER_KEY = _KEY_SPAN // _CONTAINER_SPAN
-# The keys a range covers whole share one full bitmap, but each is still an entry.
+# All keys that a range covers completely share one full bitmap, but each is an entry.
 _MAX_RANGE_KEYS = 1 << 20
 # Ranges shorter than this are cheaper as single numbers.
 _SHORT_RANGE = 16
-# With fewer members than this for each key, numbers are quicker to look at than containers.
+# With fewer members per key than this, reading the numbers is faster than reading the containers.
 _SPARSE_PART = 1024
-# Queries fewer than this are asked one by one; a window up to this many times the queries becomes a mask.
+# Fewer queries than this are answered one by one.
 _FEW_QUERIES = 64
+# If the queries span at most this many positions per query, a mask answers them.
 _WINDOW_PER_QUERY = 16
-# Up to this many members for each query are searched as numbers, more as ranges.
+# With at most this many members per query, the numbers are searched; with more, the ranges.
 _MEMBERS_PER_QUERY = 16
 
 
 class Bitmap:
     """An immutable set of numbers from 0 to `MAX_POSITION`.
 
-    Every operation returns a new set and shares with the old ones what did not change. Numbers beyond
-    `MAX_POSITION`, which the JVM engines cannot hold, are refused: InvalidOperationError where a caller gives
-    them, CorruptVectorError where they are decoded.
+    Every operation returns a new set, which shares unchanged parts with the old ones. Numbers beyond
+    `MAX_POSITION`, which the JVM engines do not support, are refused: with InvalidOperationError if a caller
+    passes them, with CorruptVectorError if they are decoded.
     """
 
     __slots__ = ("_parts",)
@@ -54,9 +56,9 @@ class Bitmap:
 
     @classmethod
     def _of_parts(cls, parts: Parts) -> Self:
-        made = object.__new__(cls)
-        made._parts = parts
-        return made
+        bitmap = object.__new__(cls)
+        bitmap._parts = parts
+        return bitmap
 
     @classmethod
     def of(cls, *positions: int) -> Self:
@@ -96,7 +98,7 @@ class Bitmap:
 
     @classmethod
     def from_range(cls, start: int, stop: int) -> Self:
-        """The numbers from ``start`` up to but not including ``stop``, which may span at most 2^52."""
+        """The numbers from ``start`` up to but not including ``stop``, at most 2^52 numbers."""
         _check_range(start, stop)
         if start == stop:
             return cls()
@@ -133,11 +135,11 @@ class Bitmap:
 
     @classmethod
     def deserialize(cls, data: bytes | memoryview) -> Self:
-        """The set in the portable 64-bit layout; CorruptVectorError where ``data`` is not exactly one."""
+        """The set in the portable 64-bit layout; CorruptVectorError if ``data`` is not exactly one set."""
         return cls._of_parts(bitmap64.read(data))
 
     def serialize(self) -> bytes:
-        """The portable 64-bit layout, each bitmap run-optimised."""
+        """The portable 64-bit layout, with run-optimized bitmaps."""
         return bitmap64.write(self._parts)
 
     def union(self, *others: Bitmap) -> Bitmap:
@@ -176,7 +178,7 @@ class Bitmap:
 
     @property
     def cardinality(self) -> int:
-        """How many numbers the set has."""
+        """The number of members."""
         return sum(len(part) for _, part in self._parts)
 
     def __len__(self) -> int:
@@ -186,11 +188,11 @@ class Bitmap:
         return bool(self._parts)
 
     def min(self) -> int | None:
-        """The smallest number, or None where the set is empty."""
+        """The smallest number; None if the set is empty."""
         return self._parts[0][0] << 32 | self._parts[0][1].min() if self._parts else None
 
     def max(self) -> int | None:
-        """The largest number, or None where the set is empty."""
+        """The largest number; None if the set is empty."""
         return self._parts[-1][0] << 32 | self._parts[-1][1].max() if self._parts else None
 
     def __contains__(self, position: object) -> bool:
@@ -212,16 +214,16 @@ class Bitmap:
         if low > high:
             return np.zeros(len(positions), np.bool_)
         inside = (positions >= low) & (positions <= high)
-        asked = positions[inside].astype(np.int64)
+        queries = positions[inside].astype(np.int64)
         if high - low < _WINDOW_PER_QUERY * len(positions):
             first_chunk = low // _CONTAINER_SPAN
             mask = self._chunks(first_chunk, high // _CONTAINER_SPAN + 1)
-            inside[inside] = mask[asked - first_chunk * _CONTAINER_SPAN]
+            inside[inside] = mask[queries - first_chunk * _CONTAINER_SPAN]
         elif self.cardinality < _MEMBERS_PER_QUERY * len(positions):
-            inside[inside] = _found(asked, self.to_numpy())
+            inside[inside] = _are_members(queries, self.to_numpy())
         else:
             ranges = self.ranges()
-            inside[inside] = asked < ranges[np.searchsorted(ranges[:, 0], asked, "right") - 1, 1]
+            inside[inside] = queries < ranges[np.searchsorted(ranges[:, 0], queries, "right") - 1, 1]
         return inside
 
     def to_numpy(self) -> NDArray[np.int64]:
@@ -234,7 +236,7 @@ class Bitmap:
         return members
 
     def to_mask(self, length: int) -> NDArray[np.bool_]:
-        """An array of ``length`` booleans, true at the members; refused where a member is beyond it."""
+        """An array of ``length`` booleans, true at the members; refused if a member is beyond its end."""
         highest = self.max()
         if length < 0 or (highest is not None and highest >= length):
             raise InvalidOperationError(f"mask length is {length}, expected more than position {highest}")
@@ -279,7 +281,7 @@ class Bitmap:
 
 
 def _part(lows: NDArray[np.uint32], *, ascending: bool) -> BitMap:
-    # CRoaring takes ascending numbers twenty times faster than shuffled ones, and sorting is cheap.
+    # CRoaring adds ascending numbers twenty times faster than unsorted ones, and sorting is cheap.
     if not ascending:
         lows.sort()
     values = array("I")
@@ -287,14 +289,14 @@ def _part(lows: NDArray[np.uint32], *, ascending: bool) -> BitMap:
     return BitMap(values)
 
 
-def _found(asked: NDArray[np.int64], members: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether each number, none of them beyond the last member, is among the ascending ``members``."""
-    # Searching in order keeps the caches warm, which pays for the sorting.
-    order = np.argsort(asked)
-    ordered = asked[order]
-    found = np.empty(len(asked), np.bool_)
-    found[order] = members[np.searchsorted(members, ordered)] == ordered
-    return found
+def _are_members(queries: NDArray[np.int64], members: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each number is one of the ascending ``members``. No query is larger than the last member."""
+    # Searching in sorted order uses the CPU caches, which saves more time than the sorting takes.
+    order = np.argsort(queries)
+    ordered = queries[order]
+    result = np.empty(len(queries), np.bool_)
+    result[order] = members[np.searchsorted(members, ordered)] == ordered
+    return result
 
 
 def _range_array(ranges: Iterable[tuple[int, int]] | NDArray[Any]) -> NDArray[np.int64]:
@@ -310,7 +312,7 @@ def _range_array(ranges: Iterable[tuple[int, int]] | NDArray[Any]) -> NDArray[np
         )
     if pairs.dtype.itemsize < 8:
         pairs = pairs.astype(np.int64)
-    # Unsigned 64-bit lengths wrap to huge ones, so the longest still shows a range that runs backwards.
+    # With unsigned numbers the length of a backward range wraps to a huge one: the longest range shows it.
     lengths = pairs[:, 1] - pairs[:, 0]
     for i in {
         int(pairs[:, 0].argmin()),

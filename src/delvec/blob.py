@@ -1,4 +1,4 @@
-"""The vector blob: the same bytes in a Delta ``.bin`` file and in an Iceberg Puffin file.
+"""The vector blob, which has the same bytes in a Delta ``.bin`` file and in an Iceberg Puffin file.
 
     u32 BE  length of (magic + vector)             \\
     u32     magic, bytes D1 D3 39 64   \\            |
@@ -6,13 +6,13 @@
       per bitmap: u32 LE key, bitmap   /            |
     u32 BE  CRC-32 of (magic + vector)             /
 
-The bare blob, without length and CRC, is what Delta stores inline. Delta's ``sizeInBytes`` counts the bare
-blob, Iceberg's ``content_size_in_bytes`` the framed one, `FRAME_SIZE` more.
+Delta stores the bare blob, without length and CRC, inline. Delta's ``sizeInBytes`` is the size of the bare
+blob, Iceberg's ``content_size_in_bytes`` that of the framed blob, which is `FRAME_SIZE` more.
 
 Decoding verifies before it interprets: magic, length, CRC, and then the vector itself (`roaring.bitmap64`).
-What fails is refused with CorruptVectorError, which names no place: callers add it, ``.at(path, offset)``.
-The magic comes first, and what stands in its place is never shown: a descriptor may point at any file, and an
-error must not tell what that file holds.
+An invalid blob raises CorruptVectorError without a position: callers add it with ``.at(path, offset)``. The
+magic is checked first, and an error never shows the bytes that were found instead: a descriptor may point to
+any file, and an error must not reveal the file's content.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ COUNT_SIZE = 8
 CRC_SIZE = 4
 FRAME_SIZE = LENGTH_SIZE + CRC_SIZE
 MIN_BARE_SIZE = MAGIC_SIZE + COUNT_SIZE
-# The JVM engines read the length as a signed number.
+# The JVM engines read the length as a signed 32-bit number.
 MAX_BARE_SIZE = 0x7FFFFFFF
 INLINE_ALIGNMENT = 4
 
-# The form of early Delta versions, as stored and as its published inline example has it.
+# The magic of early Delta versions, in files and in Delta's published inline example.
 _OLDER_MAGICS = (bytes.fromhex("d0d33964"), bytes.fromhex("6439d3d0"))
 
 _U32_BE = struct.Struct(">I")
@@ -45,7 +45,7 @@ _U32_BE = struct.Struct(">I")
 
 @dataclass(frozen=True, slots=True)
 class BlobDescription:
-    """What a blob is: its size as stored, and what its vector holds. ``keys`` counts 32-bit bitmaps."""
+    """The stored size of a blob, and facts about its vector. ``keys`` is the number of 32-bit bitmaps."""
 
     size: int
     cardinality: int
@@ -69,7 +69,7 @@ def encode(bitmap: Bitmap) -> bytes:
 
 
 def decode(data: bytes | memoryview, *, expected_cardinality: int | None = None) -> Bitmap:
-    """The set in a framed blob, which ``data`` must be exactly."""
+    """The set in a framed blob; ``data`` must be exactly one blob."""
     bare = _unframe(memoryview(data))
     return _decode_vector(bare[MAGIC_SIZE:], expected_cardinality)
 
@@ -80,31 +80,31 @@ def encode_bare(bitmap: Bitmap) -> bytes:
 
 
 def bare(data: bytes | memoryview) -> bytes:
-    """The bare blob inside a framed one, whose frame is checked."""
+    """The bare blob inside a framed one; checks length and CRC."""
     return bytes(_unframe(memoryview(data)))
 
 
 def decode_bare(
     data: bytes | memoryview, *, size: int | None = None, expected_cardinality: int | None = None
 ) -> Bitmap:
-    """The set in a bare blob; give its true ``size`` where zeros may pad ``data`` to a multiple of four."""
+    """The set in a bare blob. ``size``: its real size, if ``data`` may be padded with zeros."""
     bare = _unpad(memoryview(data), size)
     return _decode_vector(bare[MAGIC_SIZE:], expected_cardinality)
 
 
 def describe(data: bytes | memoryview) -> BlobDescription:
-    """What a framed blob is, after every check of `decode`."""
+    """The description of a framed blob, after all checks of `decode`."""
     return _describe(_unframe(memoryview(data)), len(data))
 
 
 def describe_bare(data: bytes | memoryview, *, size: int | None = None) -> BlobDescription:
-    """What a bare blob is, after every check of `decode_bare`."""
+    """The description of a bare blob, after all checks of `decode_bare`."""
     bare = _unpad(memoryview(data), size)
     return _describe(bare, len(bare))
 
 
 def check_magic(bare: bytes | memoryview) -> None:
-    """Refuse what does not begin with the magic of a bare blob."""
+    """Refuse bytes that do not start with the magic of a bare blob."""
     found = bytes(bare[:MAGIC_SIZE])
     if found in _OLDER_MAGICS:
         raise CorruptVectorError(
@@ -143,7 +143,7 @@ def _describe(bare: memoryview, size: int) -> BlobDescription:
     vector = bare[MAGIC_SIZE:]
     bitmap = Bitmap.deserialize(vector)
     keys = list(bitmap64.containers(vector))
-    kinds = Counter(container.kind for found in keys for container in found)
+    kinds = Counter(container.kind for part in keys for container in part)
     return BlobDescription(
         size=size,
         cardinality=bitmap.cardinality,

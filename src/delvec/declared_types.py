@@ -1,7 +1,7 @@
-"""Types as SQL declares them, in the text that Spark records of columns with ``char`` and ``varchar``.
+"""The declared types of columns with ``char`` and ``varchar``, in the text form that Spark records.
 
-Spark stores such a column as a string and notes its type beside it: ``struct<a:char(4),n:int>``. The text has
-the names of fields, so it is read along the type that is known.
+Spark stores such a column as a string and records its type in the column's metadata:
+``struct<a:char(4),n:int>``. The column's type is known, so it guides the parser of this text.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from typing import Any
 from delvec.schema import Array, DataType, Field, Map, Primitive, Struct, Text, char, is_string, varchar
 
 CHAR_OR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
-"""The name under which Spark notes the declared type in the metadata of a column."""
+"""The key of the declared type in Spark's metadata of a column."""
 
 COLLATIONS = "__COLLATIONS"
-"""The name under which Spark notes the collations of a column and of its fields."""
+"""The key of the collations of a column and its fields in Spark's metadata."""
 
 _CHAR = re.compile(r"(?<!var)char\(")
 
-_WORDS = MappingProxyType({"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"})
+_SQL_NAMES = MappingProxyType({"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"})
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _LENGTH = re.compile(r"(var)?char\((\d+)\)", re.IGNORECASE)
 _ANY_TYPE = re.compile(r"[a-z_0-9]+(\s+collate\s+\w+)?(\(\s*\d+\s*(,\s*-?\d+\s*)?\))?", re.IGNORECASE)
 
 
 def is_collated(metadata: Mapping[str, Any]) -> bool:
-    """Whether Spark's notes say that strings of the column, or in it, have a collation or are padded."""
+    """Whether Spark's metadata of the column has a collation, or a padded type, for any of its strings."""
     declared_type = str(metadata.get(CHAR_OR_VARCHAR, "")).lower()
     return COLLATIONS in metadata or _CHAR.search(declared_type) is not None
 
 
 def declared(data_type: DataType, *, physical: bool = False) -> str:
-    """The type as SQL declares it; ``physical``: by the names that data files hold."""
+    """The type in SQL; ``physical``: with the names of fields in data files."""
     match data_type:
         case Array(element):
             return f"array<{declared(element, physical=physical)}>"
@@ -44,7 +44,7 @@ def declared(data_type: DataType, *, physical: bool = False) -> str:
         case Struct(fields):
             return f"struct<{','.join(_declared_field(field, physical=physical) for field in fields)}>"
         case Primitive(name) if not isinstance(data_type, Text):
-            return _WORDS.get(name, name)
+            return _SQL_NAMES.get(name, name)
     return str(data_type)
 
 
@@ -55,15 +55,17 @@ def _declared_field(field: Field, *, physical: bool) -> str:
 
 
 def with_lengths(data_type: DataType, text: str) -> DataType:
-    """``data_type`` with the lengths of strings that ``text`` declares; a ValueError where they differ."""
+    """``data_type`` with the string lengths that ``text`` declares; ValueError if the text is another
+    type.
+    """
     reader = _Reader(text)
-    found = reader.read(data_type)
+    result = reader.read(data_type)
     reader.verify_end()
-    return found
+    return result
 
 
 class _Reader:
-    """Reads a declared type from left to right, along the type that it must be."""
+    """Parses the text of a declared type, guided by the type that it must have."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -93,15 +95,15 @@ class _Reader:
 
     def _struct(self, fields: tuple[Field, ...]) -> Struct:
         self._expect("struct<")
-        found = []
+        declared_fields = []
         for number, field in enumerate(fields):
             if number:
                 self._expect(",")
             self._name(field.name)
             self._expect(":")
-            found.append(_with_type(field, self.read(field.type)))
+            declared_fields.append(_with_type(field, self.read(field.type)))
         self._expect(">")
-        return Struct(tuple(found))
+        return Struct(tuple(declared_fields))
 
     def _leaf(self, data_type: DataType) -> DataType:
         self._skip_spaces()
@@ -109,10 +111,10 @@ class _Reader:
         if length and is_string(data_type):
             self._at = length.end()
             return (varchar if length[1] else char)(int(length[2]))
-        found = _ANY_TYPE.match(self._text, self._at)
-        if found is None:
+        match = _ANY_TYPE.match(self._text, self._at)
+        if match is None:
             raise ValueError(f"{self._rest()!r} where a type is expected")
-        self._at = found.end()
+        self._at = match.end()
         return data_type
 
     def _name(self, name: str) -> None:

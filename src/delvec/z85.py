@@ -1,7 +1,7 @@
 """Z85, ZeroMQ's text form of binary data: four bytes, read big-endian, are five digits of base 85.
 
-Groups are independent of each other: many values whose sizes are multiples of four may be joined, coded in
-one call and cut apart again, which is far quicker than a call for each.
+Groups are independent of each other: values whose sizes are multiples of four can be joined, encoded in one
+call and split again, which is much faster than one call per value.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ GROUP_DIGITS = 5
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 
 _PAD = "#"
-_NO_DIGIT = 255
+_INVALID = 255
 _DIGITS = np.frombuffer(ALPHABET.encode("ascii"), np.uint8)
-_VALUES = np.full(256, _NO_DIGIT, np.uint8)
+_VALUES = np.full(256, _INVALID, np.uint8)
 _VALUES[_DIGITS] = np.arange(85)
 _WEIGHTS = np.array([85**4, 85**3, 85**2, 85, 1], np.int64)
 
@@ -32,10 +32,10 @@ def encode(data: bytes) -> str:
 
 
 def decode(text: str) -> bytes:
-    """The bytes of ``text``; FormatError where it is not Z85.
+    """The bytes of ``text``; FormatError if it is not Z85.
 
-    A last group that starts with ``#`` stands for fewer than four bytes: each ``#`` is one byte less, and the
-    digits after them hold the rest. Some writers end texts so, and no plain group can start with that digit.
+    A last group that starts with ``#`` has fewer than four bytes: each ``#`` is one byte less, and the other
+    digits encode the rest. Some writers do this; an ordinary group never starts with that digit.
     """
     _check_length(text)
     missing = _padding(text)
@@ -68,8 +68,8 @@ def _check_length(text: str) -> None:
 
 
 def _check_characters(text: str, values: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> None:
-    # Characters beyond Latin-1 were replaced by "?", which is a digit: ask the text itself.
-    wrong = np.flatnonzero(values == _NO_DIGIT)
+    # Characters beyond Latin-1 were replaced by "?", which is a valid digit: so check the text itself too.
+    wrong = np.flatnonzero(values == _INVALID)
     if len(wrong) or not text.isascii():
         at = next(i for i, character in enumerate(text) if character not in ALPHABET)
         raise FormatError(f"Z85 character {at} is {text[at]!r}, expected one of {ALPHABET}")

@@ -272,3 +272,37 @@ def test_an_append_only_table_is_not_truncated(run, table):
     table.set_properties({"delta.appendOnly": "true"})
     with refused(table, InvalidOperationError, "(?i)append"):
         run("TRUNCATE TABLE named_t")
+
+
+def test_names_of_tables_in_a_catalog(spark, run, table, monkeypatch):
+    """A catalog stands behind names of several parts; other such names belong to Spark."""
+    from pyspark.errors import AnalysisException
+
+    from delvec import Table, detect
+    from delvec.errors import TableNotFoundError
+
+    class Lake:
+        def open_table(self, identifier, options_for):
+            if identifier != ("db", "t"):
+                raise TableNotFoundError(f"no table {'.'.join(identifier)} in the catalog")
+            return detect.open_table(table.location, options_for(table.location))
+
+    lake = Lake()
+    monkeypatch.setattr(detect, "find_catalog", lambda given: lake if given in ("lake", lake) else None)
+    assert run("SELECT id, t.p FROM lake.db.t WHERE t.id > 4") == [(5, 1)]
+    assert run("DELETE FROM lake.db.t WHERE id = 5") == [(1,)]
+    assert run("DESCRIBE DETAIL lake.db.t")[0][4] == table.location
+    assert Table.open(spark, "db.t", catalog=lake).version == table.version
+    assert Table.open(spark, "db.t", catalog="lake").location == table.location
+    with pytest.raises(TableNotFoundError, match=r"no table db\.other in the catalog"):
+        run("SELECT * FROM lake.db.other")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        run("SELECT * FROM elsewhere.t")
+
+
+def test_a_format_before_a_path_and_after_using(run, tmp_path):
+    run(f"CREATE TABLE delta.`{tmp_path}/a` (id INT) USING delvec")
+    run(f"CREATE TABLE delvec.`{tmp_path}/b` (id INT) USING delta")
+    assert run(f"DESCRIBE DETAIL delvec.`{tmp_path}/b`")[0][0] == "delta"
+    with pytest.raises(InvalidOperationError, match="expected delvec or delta for"):
+        run(f"CREATE TABLE delta.`{tmp_path}/c` (id INT) USING parquet")

@@ -47,7 +47,7 @@ def test_containers_of_every_kind_are_found_in_order():
         ("array", 11, 1),
     ]
     assert [c.size for c in found] == [6, 6, 8192, 2, 2]
-    assert found[-1].place + found[-1].size == len(MIXED)
+    assert found[-1].offset + found[-1].size == len(MIXED)
 
 
 def test_containers_without_offsets_are_found():

@@ -1,4 +1,4 @@
-"""Clustered tables: by which columns, as the domain metadata ``delta.clustering`` says.
+"""The clustering columns of a table, from the domain metadata ``delta.clustering``.
 
 {"clusteringColumns": [["col-1"], ["col-2", "col-3"]]}      physical names, outermost first
 """
@@ -18,7 +18,7 @@ COLUMNS = "clusteringColumns"
 
 
 def clustering_columns(domains: Mapping[str, DomainMetadata]) -> frozenset[tuple[str, ...]]:
-    """The physical paths of the columns; none where the table is not clustered."""
+    """The physical paths of the columns; empty if the table is not clustered."""
     domain = domains.get(DOMAIN)
     if domain is None:
         return frozenset()

@@ -1,7 +1,7 @@
-"""Row tracking: the ids that new files get.
+"""Row tracking: assigns row ids to new files.
 
-A row's id is the ``baseRowId`` of its file plus its position. Ids are given out above the high-water mark,
-which the log keeps as domain metadata: ``delta.rowTracking``, ``{"rowIdHighWaterMark": 41}``.
+A row's id is the ``baseRowId`` of its file plus its position. New ids are above the high-water mark, which is
+in the domain metadata ``delta.rowTracking``: ``{"rowIdHighWaterMark": 41}``.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from delvec.errors import FormatError
 
 DOMAIN = "delta.rowTracking"
 HIGH_WATER_MARK = "rowIdHighWaterMark"
-NONE_GIVEN_OUT = -1
+NO_IDS_YET = -1
 
 
 def gives_ids(state: TableState) -> bool:
-    """Whether every new file must have ids: where the feature is supported, even if not enabled."""
+    """Whether every new file must have ids: yes if the feature is supported, even if it is not enabled."""
     return ROW_TRACKING in state.protocol.features_to_write and not properties.is_on(
         state.metadata.configuration, properties.ROW_TRACKING_SUSPENDED
     )
 
 
 def high_water_mark(domains: Mapping[str, DomainMetadata]) -> int:
-    """The highest id given out so far."""
+    """The highest id so far."""
     domain = domains.get(DOMAIN)
     if domain is None:
-        return NONE_GIVEN_OUT
+        return NO_IDS_YET
     try:
         mark = orjson.loads(domain.configuration)[HIGH_WATER_MARK]
     except (orjson.JSONDecodeError, KeyError, TypeError):
@@ -49,11 +49,11 @@ def with_ids(
     adds: Sequence[dict[str, Any]], record_counts: Sequence[int], mark: int, version: int
 ) -> tuple[list[dict[str, Any]], int]:
     """The adds with ids above ``mark``, and the new mark."""
-    given = []
+    result = []
     for add, records in zip(adds, record_counts, strict=True):
-        given.append(add | {"baseRowId": mark + 1, "defaultRowCommitVersion": version})
+        result.append(add | {"baseRowId": mark + 1, "defaultRowCommitVersion": version})
         mark += records
-    return given, mark
+    return result, mark
 
 
 def domain_of(mark: int) -> DomainMetadata:

@@ -1,10 +1,10 @@
-"""Delta's vector file, ``deletion_vector_<uuid>.bin``: several blobs, each found by its offset.
+"""Delta's vector file, ``deletion_vector_<uuid>.bin``: several blobs, addressed by their offsets.
 
     u8      version = 1
       per vector: a framed blob (see `delvec.blob`), one directly after another
 
-A descriptor's ``offset`` is that of the blob's length field, so the first is 1; its ``sizeInBytes`` leaves
-the frame out: read ``sizeInBytes + blob.FRAME_SIZE`` bytes from ``offset``.
+A descriptor's ``offset`` is the position of the blob's length field, so the first is 1. Its ``sizeInBytes``
+does not include the frame: read ``sizeInBytes + blob.FRAME_SIZE`` bytes at ``offset``.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ VERSION_SIZE = 1
 
 
 def pack(bitmaps: Sequence[Bitmap]) -> tuple[bytes, list[tuple[int, int]]]:
-    """The file that holds ``bitmaps``, and for each its descriptor's ``offset`` and ``sizeInBytes``."""
+    """A file with these vectors, and ``offset`` and ``sizeInBytes`` of each vector's descriptor."""
     return pack_blobs([blob.encode(bitmap) for bitmap in bitmaps])
 
 
 def pack_blobs(blobs: Sequence[bytes]) -> tuple[bytes, list[tuple[int, int]]]:
-    """As `pack`, of vectors that are framed blobs already."""
+    """Like `pack`, for vectors that are framed blobs already."""
     pieces = [bytes([VERSION])]
     places: list[tuple[int, int]] = []
     offset = VERSION_SIZE
@@ -37,18 +37,18 @@ def pack_blobs(blobs: Sequence[bytes]) -> tuple[bytes, list[tuple[int, int]]]:
 
 
 def read_blobs(data: bytes) -> list[tuple[int, bytes]]:
-    """The offset and the framed blob of every vector in the file; what the blobs hold is not yet checked."""
+    """The offset and the framed blob of each vector in the file. Does not check the content of the blobs."""
     _check_version(data)
-    found: list[tuple[int, bytes]] = []
+    blobs: list[tuple[int, bytes]] = []
     offset = VERSION_SIZE
     while offset < len(data):
         _check_start(data, offset)
         length = int.from_bytes(data[offset : offset + blob.LENGTH_SIZE], "big")
         _check_blob(data, offset, length)
         end = offset + length + blob.FRAME_SIZE
-        found.append((offset, data[offset:end]))
+        blobs.append((offset, data[offset:end]))
         offset = end
-    return found
+    return blobs
 
 
 def _check_version(data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Puffin files: Iceberg's container for blobs, deletion vectors among them."""
+"""Puffin files: Iceberg's container for blobs such as deletion vectors."""
 
 from delvec.puffin.file import DELETION_VECTOR, MAGIC, PuffinReader, PuffinWriter
 from delvec.puffin.footer import BlobMetadata

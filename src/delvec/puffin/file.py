@@ -1,16 +1,16 @@
-"""Puffin files: blobs one after another, and a footer that says what they are.
+"""Puffin files: blobs one after another, and a footer that describes them.
 
     "PFA1"
       blobs
     footer:
       "PFA1"
-      JSON payload (see `footer`), LZ4-compressed where flag bit 0 is set
+      JSON payload (see `footer`), LZ4-compressed if flag bit 0 is set
       i32 LE  payload size as stored
       4 bytes flags: byte 0 bit 0 = compressed payload, all others reserved
       "PFA1"
 
-Vectors are stored uncompressed, and written that way; zstd and LZ4 are read, for blobs of other kinds. The
-footer is read compressed or not, and written uncompressed: not every reader takes the compressed one.
+Vectors must be uncompressed. Blobs of other types may be compressed with zstd or LZ4. delvec reads compressed
+and uncompressed footers, and writes uncompressed ones, because not every reader supports compressed footers.
 """
 
 from __future__ import annotations
@@ -37,16 +37,17 @@ REFERENCED_DATA_FILE = "referenced-data-file"
 CARDINALITY = "cardinality"
 CREATED_BY = "created-by"
 NOT_ASSIGNED = -1
-"""The snapshot id and sequence number of a vector: it takes those of the commit that adds it."""
+"""The snapshot id and sequence number of a vector: it inherits those of the commit that adds it."""
 
 MAX_EXPANSION = 1024
-"""A compressed payload that grows by more than this factor, and beyond 16 MiB, is refused as a bomb."""
+"""A payload that decompresses to more than 16 MiB and more than this factor is refused: it may be a zip bomb.
+"""
 _EXPANSION_FLOOR = 16 << 20
-_EXPANDED_AT_ONCE = 1 << 18
+_DECOMPRESSED_CHUNK = 1 << 18
 
 _TRAILER = struct.Struct("<iI4s")
 _MIN_SIZE = 2 * len(MAGIC) + _TRAILER.size
-# One request of this size holds the whole footer of nearly every file.
+# One request of this size reads the complete footer of nearly every file.
 _TAIL_SIZE = 8192
 _CODECS = ("zstd", "lz4")
 _MAX_DIGITS = 19
@@ -56,10 +57,10 @@ Read = Callable[[int, int], bytes]
 
 
 class PuffinReader:
-    """An open Puffin file: its footer read and verified, its blobs read when asked for.
+    """An open Puffin file. Opening reads and verifies the footer; blobs are read on demand.
 
-    Opening takes one request, or two where the footer is larger than 8 KiB. The magic at the head of the file
-    is looked at where those requests reach it.
+    Opening takes one request, or two if the footer is larger than 8 KiB. The magic at the beginning of the
+    file is checked only if these requests read it.
     """
 
     def __init__(self, read: Read, size: int, *, tail_size: int = _TAIL_SIZE) -> None:
@@ -102,13 +103,13 @@ class PuffinReader:
         return _decompress(stored, codec, f"Puffin blob at {metadata.offset}")
 
     def read_vector(self, metadata: BlobMetadata) -> Bitmap:
-        """The set in a blob of the vector layout, checked against the cardinality its properties tell."""
+        """The set in a vector blob, checked against the cardinality in the blob's properties."""
         if metadata.compression_codec is not None:
             raise CorruptVectorError(
                 f"vector blob is compressed with {metadata.compression_codec}, expected no compression",
                 offset=metadata.offset,
             )
-        cardinality = _told_cardinality(metadata)
+        cardinality = _recorded_cardinality(metadata)
         try:
             return blob.decode(self.read_blob(metadata), expected_cardinality=cardinality)
         except CorruptVectorError as error:
@@ -124,8 +125,7 @@ class PuffinReader:
 class PuffinWriter:
     """Builds a Puffin file in memory: add blobs, then `finish`.
 
-    Deletion vectors share a file with nothing else: readers exist that take every blob beside a vector for
-    a vector.
+    A file with deletion vectors has no other blobs: some readers would read them as vectors.
     """
 
     def __init__(self, *, properties: Mapping[str, str] | None = None) -> None:
@@ -137,7 +137,7 @@ class PuffinWriter:
 
     @property
     def blobs(self) -> tuple[BlobMetadata, ...]:
-        """What was added so far, with offsets and lengths."""
+        """The blobs added so far, with offsets and lengths."""
         return tuple(self._blobs)
 
     def add_blob(
@@ -150,7 +150,7 @@ class PuffinWriter:
         snapshot_id: int = NOT_ASSIGNED,
         sequence_number: int = NOT_ASSIGNED,
     ) -> BlobMetadata:
-        """Append ``data`` as it is, and return where it will lie."""
+        """Append ``data`` unchanged; returns its metadata with its offset."""
         self._check_open()
         self._check_neighbours(blob_type)
         metadata = BlobMetadata(
@@ -202,7 +202,7 @@ def _decompress(data: bytes, codec: str, what: str) -> bytes:
     total = 0
     try:
         with pa.CompressedInputStream(pa.BufferReader(data), codec) as stream:
-            while piece := stream.read(_EXPANDED_AT_ONCE):
+            while piece := stream.read(_DECOMPRESSED_CHUNK):
                 pieces.append(piece)
                 total += len(piece)
                 _check_expansion(total, limit, what)
@@ -213,13 +213,13 @@ def _decompress(data: bytes, codec: str, what: str) -> bytes:
     return b"".join(pieces)
 
 
-def _told_cardinality(metadata: BlobMetadata) -> int | None:
-    told = metadata.properties.get(CARDINALITY)
-    if told is None:
+def _recorded_cardinality(metadata: BlobMetadata) -> int | None:
+    text = metadata.properties.get(CARDINALITY)
+    if text is None:
         return None
-    if not (told.isascii() and told.isdigit() and len(told) <= _MAX_DIGITS):
-        raise CorruptVectorError(f"cardinality is {told!r}, expected a number", offset=metadata.offset)
-    return int(told)
+    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
+        raise CorruptVectorError(f"cardinality is {text!r}, expected a number", offset=metadata.offset)
+    return int(text)
 
 
 def _check_expansion(total: int, limit: int, what: str) -> None:
@@ -234,7 +234,7 @@ def _check_file_size(size: int) -> None:
 
 def _check_magic(found: bytes, where: str, offset: int) -> None:
     if found != MAGIC:
-        # What stands there is not shown: it may be of a file that is something else, and secret.
+        # The message does not show the bytes: they may belong to another file, and be secret.
         raise FormatError(
             f"not a Puffin file, expected the magic {MAGIC.hex()} at the {where}", offset=offset
         )

@@ -1,4 +1,4 @@
-"""The footer payload of a Puffin file: JSON that says what the file's blobs are.
+"""The footer payload of a Puffin file: JSON that describes the file's blobs.
 
 {"blobs": [{"type": …, "fields": [id, …], "snapshot-id": …, "sequence-number": …,
             "offset": …, "length": …, "compression-codec"?: …, "properties"?: {…}}, …],
@@ -21,7 +21,7 @@ _INT64_MAX = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class BlobMetadata:
-    """One blob of a Puffin file, as its footer describes it. ``length`` is the size as stored."""
+    """The footer's entry for one blob. ``length`` is the stored size."""
 
     type: str
     fields: tuple[int, ...]
@@ -36,7 +36,7 @@ class BlobMetadata:
 def parse_footer(
     payload: bytes, *, blobs_from: int, blobs_to: int
 ) -> tuple[tuple[BlobMetadata, ...], dict[str, str]]:
-    """The blobs and the file's properties; every blob must lie between the two places of the file."""
+    """The blobs and the file's properties. Every blob must be between ``blobs_from`` and ``blobs_to``."""
     footer = _load(payload)
     where = "Puffin footer"
     listed = _required(footer, "blobs", list, where)
@@ -45,7 +45,7 @@ def parse_footer(
 
 
 def render_footer(blobs: list[BlobMetadata], properties: Mapping[str, str]) -> bytes:
-    """The payload that `parse` reads back."""
+    """The payload that `parse_footer` reads."""
     return orjson.dumps({"blobs": [_blob_object(blob) for blob in blobs], "properties": dict(properties)})
 
 
@@ -88,7 +88,7 @@ def _parse_blob(entry: object, index: int, blobs_from: int, blobs_to: int) -> Bl
         compression_codec=_codec(entry, where),
         properties=_properties(entry, where),
     )
-    _check_place(blob, where, blobs_from, blobs_to)
+    _check_bounds(blob, where, blobs_from, blobs_to)
     return blob
 
 
@@ -96,7 +96,7 @@ def _required(entry: dict[str, Any], name: str, kind: type, where: str) -> Any:
     if name not in entry:
         raise FormatError(f"{where} has no {name!r}")
     value = entry[name]
-    # A JSON true is a Python int, so the exact type is asked for.
+    # Compare the exact type: True is an int in Python.
     if type(value) is not kind:
         raise FormatError(f"{name!r} of {where} is {_short(value)}, expected a JSON {kind.__name__}")
     return value
@@ -134,7 +134,7 @@ def _properties(entry: dict[str, Any], where: str) -> dict[str, str]:
     return properties
 
 
-def _check_place(blob: BlobMetadata, where: str, blobs_from: int, blobs_to: int) -> None:
+def _check_bounds(blob: BlobMetadata, where: str, blobs_from: int, blobs_to: int) -> None:
     if blob.offset < blobs_from or blob.length < 0 or blob.offset + blob.length > blobs_to:
         raise FormatError(
             f"{where} has offset {blob.offset} and length {blob.length}, "

@@ -1,1 +1,1 @@
-"""Roaring bitmaps in their portable byte layout: 32-bit ones, 64-bit ones made of them, and containers."""
+"""The portable byte layout of Roaring bitmaps: 32-bit bitmaps, 64-bit sets of them, and containers."""

@@ -1,4 +1,4 @@
-"""The portable byte layout of a 32-bit Roaring bitmap: where its containers lie.
+"""The portable byte layout of a 32-bit Roaring bitmap, and the positions of its containers.
 
     without run containers                      with run containers
     u32 LE  cookie = 12346                      u16 LE  cookie = 12347
@@ -6,15 +6,14 @@
                                                 (n + 7) // 8 bytes: bit i set = container i is a run
       per container: u16 LE key (the high 16 bits), u16 LE cardinality - 1
       per container: u32 LE offset of its payload, counted from the cookie
-                                                (left out where n < 4)
+                                                (absent if n < 4)
       payloads, one after another:
         array    cardinality × u16 LE, ascending             cardinality <= 4096
         bitmap   8192 bytes, bit i set = i is a member       cardinality > 4096
         run      u16 LE r, then r × (u16 LE start, u16 LE length - 1)
 
-CRoaring reads the contents and checks that they are sound: ascending, true to their cardinality, inside the
-data. It does not tell where a bitmap ends, and it takes the header's word for what it does not need: those
-checks are here.
+CRoaring reads and checks the contents: ascending, with the right cardinality, inside the data. It does not
+say where a bitmap ends, and it does not check header fields that it does not need: this module does both.
 """
 
 from __future__ import annotations
@@ -49,17 +48,17 @@ Bytes = bytes | memoryview
 
 
 class Container(NamedTuple):
-    """One container: its kind, the high 16 bits of its members, how many it has, where its payload lies."""
+    """One container: its kind, the high 16 bits of its members, their number, and its payload's position."""
 
     kind: str
     key: int
     cardinality: int
-    place: int
+    offset: int
     size: int
 
 
 class _Header(NamedTuple):
-    """Where the parts of a header lie; ``flags`` and ``offsets`` are None where the layout has none."""
+    """The positions of a header's parts; ``flags`` and ``offsets`` are None if the header has none."""
 
     start: int
     containers: int
@@ -70,56 +69,59 @@ class _Header(NamedTuple):
 
 
 def read(data: memoryview, start: int) -> tuple[BitMap, int]:
-    """The bitmap that begins at ``start``, and where it ends; CorruptVectorError where it is not sound."""
+    """The bitmap at ``start``, and its end; CorruptVectorError if it is invalid."""
     header = _read_header(data, start)
     try:
         bitmap = BitMap.deserialize(data[start:])  # type: ignore[arg-type]  # takes any buffer
     except ValueError as error:
         raise CorruptVectorError(f"bitmap at byte {start} of the vector is not sound: {error}") from error
-    held = bitmap.get_statistics()
+    statistics = bitmap.get_statistics()
     size = (
-        held["n_bytes_array_containers"] + held["n_bytes_bitset_containers"] + held["n_bytes_run_containers"]
+        statistics["n_bytes_array_containers"]
+        + statistics["n_bytes_bitset_containers"]
+        + statistics["n_bytes_run_containers"]
     )
-    _check_declared(data, header, held["cardinality"])
+    _check_declared(data, header, statistics["cardinality"])
     _check_first_offset(data, header)
     return bitmap, header.payloads + size
 
 
 def containers(data: Bytes, start: int = 0) -> Iterator[Container]:
-    """The containers of the bitmap that begins at ``start``, in order, each with its place in ``data``.
+    """The containers of the bitmap at ``start``, in order, each with its offset in ``data``.
 
-    What the header says is verified on the way; the contents are not.
+    Verifies the header, not the contents.
     """
     header = _read_header(data, start)
-    n, flags, place, previous = header.containers, header.flags, header.payloads, -1
+    n, flags, offset, previous = header.containers, header.flags, header.payloads, -1
     descriptors = np.frombuffer(data, "<u2", 2 * n, header.descriptors).reshape(n, 2).tolist()
     offsets = [] if header.offsets is None else np.frombuffer(data, "<u4", n, header.offsets).tolist()
     for i, (key, last) in enumerate(descriptors):
-        # The checks are called where they fail only: this loop is what turns a vector into a mask.
+        # For speed, the checks are called only if they will fail: turning a vector into a mask runs this
+        # loop.
         if key <= previous:
             _check_next_key(previous, key, start)
-        if offsets and offsets[i] != place - start:
-            _check_offset(offsets[i], place - start, key)
+        if offsets and offsets[i] != offset - start:
+            _check_offset(offsets[i], offset - start, key)
         if flags is not None and data[flags + (i >> 3)] >> (i & 7) & 1:
-            check_room(data, place, 2, "run container")
-            kind, size = RUN, 2 + 4 * _U16.unpack_from(data, place)[0]
+            check_room(data, offset, 2, "run container")
+            kind, size = RUN, 2 + 4 * _U16.unpack_from(data, offset)[0]
         elif last < ARRAY_MAX_CARDINALITY:
             kind, size = ARRAY, 2 * (last + 1)
         else:
             kind, size = BITMAP, BITMAP_PAYLOAD_SIZE
-        if place + size > len(data):
-            check_room(data, place, size, "container")
-        yield Container(kind, key, last + 1, place, size)
-        place += size
+        if offset + size > len(data):
+            check_room(data, offset, size, "container")
+        yield Container(kind, key, last + 1, offset, size)
+        offset += size
         previous = key
 
 
-def check_room(data: Bytes, place: int, size: int, what: str) -> None:
-    """Refuse where ``size`` bytes do not fit into ``data`` from ``place`` on."""
-    if place + size > len(data):
-        left = max(len(data) - place, 0)
+def check_room(data: Bytes, offset: int, size: int, what: str) -> None:
+    """Refuse ``data`` if it has fewer than ``size`` bytes after ``offset``."""
+    if offset + size > len(data):
+        left = max(len(data) - offset, 0)
         raise CorruptVectorError(
-            f"{what} at byte {place} of the vector has {left} bytes left, expected {size}"
+            f"{what} at byte {offset} of the vector has {left} bytes left, expected {size}"
         )
 
 
@@ -173,15 +175,15 @@ def _check_offset(offset: int, expected: int, key: int) -> None:
 
 
 def _check_first_offset(data: Bytes, header: _Header) -> None:
-    # Only readers that skip containers use the offsets. `containers` checks all of them; a million bitmaps
-    # cannot afford it each, so here the first stands for the rest.
+    # Only readers that skip containers use the offsets. `containers` checks all of them. Doing that here too
+    # would be slow for a set of a million bitmaps, so only the first offset is checked.
     if header.offsets is not None and header.containers:
         key, _ = _DESCRIPTOR.unpack_from(data, header.descriptors)
         _check_offset(_U32.unpack_from(data, header.offsets)[0], header.payloads - header.start, key)
 
 
 def _check_declared(data: Bytes, header: _Header, found: int) -> None:
-    # Without runs the cardinalities decide where the containers end, and CRoaring counts them.
+    # Without run containers the cardinalities determine the containers' sizes, and CRoaring checks them.
     if header.flags is None:
         return
     words = np.frombuffer(data, "<u2", 2 * header.containers, header.descriptors)

@@ -1,9 +1,9 @@
-"""The portable byte layout of a 64-bit Roaring set: 32-bit bitmaps under the high 32 bits of their members.
+"""The portable byte layout of a 64-bit Roaring set: a 32-bit bitmap for each value of the high 32 bits.
 
     u64 LE  number of 32-bit bitmaps
       per bitmap, keys ascending: u32 LE key, 32-bit Roaring bitmap (see `bitmap32`)
 
-`Parts` is the same thing in memory: an ascending row of (key, bitmap), none of them empty.
+`Parts` is the same in memory: pairs of (key, bitmap) in ascending order, without empty bitmaps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from delvec.roaring.bitmap32 import check_room
 
 MAX_KEY = 0x7FFFFFFE
 MAX_POSITION = MAX_KEY << 32 | 0x80000000
-"""The highest position the JVM engines can hold."""
+"""The largest position that the JVM engines support."""
 
 KEY_SPAN = 1 << 32
 
@@ -31,38 +31,38 @@ Parts = tuple[tuple[int, BitMap], ...]
 
 
 def read(data: bytes | memoryview) -> Parts:
-    """The bitmaps in ``data``, which must be exactly one set; CorruptVectorError otherwise."""
+    """The bitmaps in ``data``, which must be exactly one set; otherwise CorruptVectorError."""
     view = memoryview(data)
     check_room(view, 0, _COUNT.size, "number of bitmaps")
     (count,) = _COUNT.unpack_from(view)
-    place, previous = _COUNT.size, -1
-    _check_count(count, len(view) - place)
+    offset, previous = _COUNT.size, -1
+    _check_count(count, len(view) - offset)
     parts: list[tuple[int, BitMap]] = []
     for _ in range(count):
-        check_room(view, place, _KEY.size, "bitmap key")
-        (key,) = _KEY.unpack_from(view, place)
+        check_room(view, offset, _KEY.size, "bitmap key")
+        (key,) = _KEY.unpack_from(view, offset)
         _check_next_key(previous, key)
         _check_key_limit(key)
-        part, place = bitmap32.read(view, place + _KEY.size)
-        # Other engines fill the gaps between keys with empty bitmaps.
+        part, offset = bitmap32.read(view, offset + _KEY.size)
+        # Other engines write empty bitmaps for the keys in between.
         if part:
             parts.append((key, part))
         previous = key
-    _check_trailing(view, place)
+    _check_trailing(view, offset)
     if parts:
         _check_position_limit(parts[-1][0] << 32 | parts[-1][1].max())
     return tuple(parts)
 
 
 def containers(data: bytes | memoryview) -> Iterator[list[bitmap32.Container]]:
-    """The containers of each bitmap in ``data``, which `read` has found sound; all offsets are verified."""
+    """The containers of each bitmap in ``data``, which `read` has accepted. Verifies all offsets."""
     view = memoryview(data)
-    place = _COUNT.size
+    offset = _COUNT.size
     for _ in range(_COUNT.unpack_from(view)[0]):
-        start = place + _KEY.size
-        found = list(bitmap32.containers(view, start))
-        yield found
-        place = found[-1].place + found[-1].size if found else start + bitmap32.EMPTY_SIZE
+        start = offset + _KEY.size
+        part = list(bitmap32.containers(view, start))
+        yield part
+        offset = part[-1].offset + part[-1].size if part else start + bitmap32.EMPTY_SIZE
 
 
 def write(parts: Parts) -> bytes:

@@ -1,7 +1,7 @@
-"""What the containers of a 32-bit Roaring bitmap hold, as numpy masks and ranges.
+"""The members of a 32-bit Roaring bitmap as numpy masks and ranges.
 
-Working on the serialised bytes, a container at a time, is several times faster than asking the bitmap for its
-members. The bytes are taken to be sound: they come from a bitmap in memory, never from a file directly.
+Reading the serialized bytes container by container is several times faster than asking the bitmap for its
+members. The bytes are not checked: they come from a bitmap in memory, never directly from a file.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from delvec.roaring.bitmap32 import ARRAY, BITMAP, BITMAP_PAYLOAD_SIZE, CONTAINE
 
 # Runs at least this long on average are filled as slices, shorter ones as indices.
 _SLICE_LENGTH = 24
-# Copying slices of bytes costs half of what numpy asks for filling one.
+# Copying a slice of bytes takes half the time of filling a numpy slice.
 _ONES = memoryview(b"\1" * CONTAINER_SPAN)
 
 Int64s = NDArray[np.int64]
 
 
 def fill(mask: NDArray[np.uint8], data: bytes, first: int) -> None:
-    """Set ``mask[i]`` to 1 where ``first * 65536 + i`` is a member of the sound bitmap in ``data``.
+    """Set ``mask[i]`` to 1 if ``first * 65536 + i`` is a member of the bitmap in ``data``.
 
-    The mask covers whole containers; those outside of it are left out.
+    The mask covers whole containers; containers outside of it are ignored.
     """
     stop = first + len(mask) // CONTAINER_SPAN
     view = mask.data
-    bitmaps: list[Container] = []  # neighbours, unpacked together: each call costs as much as a container
+    bitmaps: list[Container] = []  # adjacent containers, unpacked in one call because a call is expensive
     for container in containers(data):
-        kind, key, cardinality, place, size = container
+        kind, key, cardinality, offset, size = container
         if not first <= key < stop:
             continue
         begin = (key - first) * CONTAINER_SPAN
         if kind == BITMAP:
-            if bitmaps and not (key == bitmaps[-1].key + 1 and place == bitmaps[-1].place + size):
+            if bitmaps and not (key == bitmaps[-1].key + 1 and offset == bitmaps[-1].offset + size):
                 _fill_bitmaps(mask, data, first, bitmaps)
                 bitmaps = []
             bitmaps.append(container)
@@ -44,7 +44,7 @@ def fill(mask: NDArray[np.uint8], data: bytes, first: int) -> None:
         elif 4 * cardinality < _SLICE_LENGTH * size:
             mask[begin : begin + CONTAINER_SPAN][_run_members(data, container)] = 1
         else:
-            numbers = iter(np.frombuffer(data, "<u2", size // 2 - 1, place + 2).tolist())
+            numbers = iter(np.frombuffer(data, "<u2", size // 2 - 1, offset + 2).tolist())
             for start in numbers:
                 length = next(numbers) + 1
                 view[begin + start : begin + start + length] = _ONES[:length]
@@ -53,9 +53,9 @@ def fill(mask: NDArray[np.uint8], data: bytes, first: int) -> None:
 
 
 def ranges(bitmaps: Iterable[tuple[int, bytes]]) -> Int64s:
-    """The maximal ranges [start, stop) of sound bitmaps, each given with the number its members count from.
+    """The maximal ranges [start, stop) of bitmaps, as an (n, 2) array in ascending order.
 
-    The bitmaps are disjoint and ascending, and so are the ranges: an (n, 2) array.
+    Each bitmap comes with a number to add to its members. The bitmaps are disjoint and ascending.
     """
     pieces = [np.empty((0, 2), np.int64)]
     for base, data in bitmaps:
@@ -67,7 +67,7 @@ def ranges(bitmaps: Iterable[tuple[int, bytes]]) -> Int64s:
 
 
 def expand(starts: Int64s, lengths: Int64s) -> Int64s:
-    """The members of the ranges that begin at ``starts`` and have ``lengths``, in their order."""
+    """The members of the ranges with these starts and lengths, in order."""
     before = np.cumsum(lengths) - lengths
     members: Int64s = np.repeat(starts - before, lengths)
     members += np.arange(len(members))
@@ -75,28 +75,28 @@ def expand(starts: Int64s, lengths: Int64s) -> Int64s:
 
 
 def merge_adjacent(pieces: Int64s) -> Int64s:
-    """Ascending ranges, those that touch made one."""
-    apart = pieces[1:, 0] != pieces[:-1, 1]
-    if apart.all():
+    """Merge ascending ranges that are adjacent."""
+    has_gap = pieces[1:, 0] != pieces[:-1, 1]
+    if has_gap.all():
         return pieces
-    starts = pieces[np.concatenate(([True], apart)), 0]
-    stops = pieces[np.concatenate((apart, [True])), 1]
+    starts = pieces[np.concatenate(([True], has_gap)), 0]
+    stops = pieces[np.concatenate((has_gap, [True])), 1]
     return np.stack((starts, stops), axis=1)
 
 
 def _words(data: bytes, container: Container) -> NDArray[np.uint16]:
-    return np.frombuffer(data, "<u2", container.size // 2, container.place)
+    return np.frombuffer(data, "<u2", container.size // 2, container.offset)
 
 
 def _fill_bitmaps(mask: NDArray[np.uint8], data: bytes, first: int, bitmaps: list[Container]) -> None:
-    """Fill from bitmap containers whose keys and payloads follow each other."""
+    """Fill the mask from bitmap containers with consecutive keys and payloads."""
     begin = (bitmaps[0].key - first) * CONTAINER_SPAN
-    payload = np.frombuffer(data, np.uint8, BITMAP_PAYLOAD_SIZE * len(bitmaps), bitmaps[0].place)
+    payload = np.frombuffer(data, np.uint8, BITMAP_PAYLOAD_SIZE * len(bitmaps), bitmaps[0].offset)
     mask[begin : begin + CONTAINER_SPAN * len(bitmaps)] = np.unpackbits(payload, bitorder="little")
 
 
 def _bits(data: bytes, container: Container) -> NDArray[np.uint8]:
-    payload = np.frombuffer(data, np.uint8, BITMAP_PAYLOAD_SIZE, container.place)
+    payload = np.frombuffer(data, np.uint8, BITMAP_PAYLOAD_SIZE, container.offset)
     return np.unpackbits(payload, bitorder="little")
 
 
@@ -112,11 +112,11 @@ def _container_ranges(data: bytes, container: Container) -> Int64s:
         edges = np.zeros(CONTAINER_SPAN + 1, np.uint8)
         edges[:-1] = bits
         edges[1:] ^= bits
-        # Edges alternate: on, off, on, off; a container begins and ends switched off.
+        # The edges are alternately the start and the end of a range.
         return np.flatnonzero(edges).reshape(-1, 2)
     words = _words(data, container).astype(np.int64)
     if container.kind == ARRAY:
         return merge_adjacent(np.stack((words, words + 1), axis=1))
-    found: Int64s = words[1:].reshape(-1, 2)
-    found[:, 1] += found[:, 0] + 1
-    return found
+    runs: Int64s = words[1:].reshape(-1, 2)
+    runs[:, 1] += runs[:, 0] + 1
+    return runs

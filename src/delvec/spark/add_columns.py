@@ -1,4 +1,4 @@
-"""ALTER TABLE … ADD COLUMNS: a change of metadata alone. No file is touched: older rows have null there."""
+"""ALTER TABLE … ADD COLUMNS: changes only metadata. Existing rows have null in the new columns."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ OPERATION = "ADD COLUMNS"
 
 
 def add_columns(target: Target, columns: Schema) -> OperationResult:
-    """Add columns after the table's own; those of a struct that is there to it, wherever it is nested.
+    """Add columns at the end. New fields of an existing struct are added to it, at any depth.
 
-    A column that is there is refused, as is one that is NOT NULL: older rows have no value for it.
+    Refuses a column that exists, and a column that is NOT NULL: existing rows have no value for it.
     """
     if not columns.fields:
         raise InvalidOperationError("no columns to add, expected at least one")
     wanted = _extended(target.schema, columns, ())
     after = target.after(MetadataChange(schema=wanted))
     change = MetadataChange(schema=after.rules.schema)
-    parameters = {"columns": json.dumps([{"column": _told(field)} for field in columns])}
+    parameters = {"columns": json.dumps([{"column": _described(field)} for field in columns])}
     delta = RowDelta(target.base, OPERATION, parameters, Read(blind=True), Verb.ALTER, metadata=change)
     return commit(target, delta, Looking(target))
 
 
-def _extended(held: Struct, new: Struct, path: tuple[str, ...]) -> Struct:
-    fields = list(held)
+def _extended(current: Struct, new: Struct, path: tuple[str, ...]) -> Struct:
+    fields = list(current)
     for field in new:
-        place = (*path, field.name)
         known = [index for index, old in enumerate(fields) if old.name.lower() == field.name.lower()]
         if not known:
             fields.append(field)
             continue
         old = fields[known[0]]
-        fields[known[0]] = replace(old, type=_inside(old.type, field.type, place))
+        fields[known[0]] = replace(old, type=_extended_type(old.type, field.type, (*path, field.name)))
     return Struct(tuple(fields))
 
 
-def _inside(held: DataType, new: DataType, path: tuple[str, ...]) -> DataType:
-    match held, new:
+def _extended_type(current: DataType, new: DataType, path: tuple[str, ...]) -> DataType:
+    match current, new:
         case Struct(), Struct():
-            return _extended(held, new, path)
+            return _extended(current, new, path)
         case Array(), Array():
-            return replace(held, element=_inside(held.element, new.element, (*path, "element")))
+            element = _extended_type(current.element, new.element, (*path, "element"))
+            return replace(current, element=element)
         case Map(), Map():
-            return replace(held, value=_inside(held.value, new.value, (*path, "value")))
-    raise InvalidOperationError(f"column {'.'.join(path)} already exists in the table as {held}")
+            return replace(current, value=_extended_type(current.value, new.value, (*path, "value")))
+    raise InvalidOperationError(f"column {'.'.join(path)} already exists in the table as {current}")
 
 
-def _told(field: Field) -> dict[str, object]:
+def _described(field: Field) -> dict[str, object]:
     return {
         "name": field.name,
         "type": str(field.type),

@@ -1,9 +1,9 @@
-"""Conditions and expressions that users give: looked at by Spark before anything else happens.
+"""Checks of the conditions and expressions that users pass. Spark analyses them before anything else happens.
 
-Spark has no public question "is this deterministic, and free of aggregates and windows?". But the condition
-of a join must be exactly that, and be boolean; so each one is analysed as one. A join's condition takes no
-correlated scalar subquery, though; where there is one, the condition is analysed inside of an aggregate,
-which asks the same of it. No job runs.
+Spark has no public function that says whether an expression is deterministic and has no aggregates or
+windows. But the condition of a join must be boolean and have exactly these properties, so each condition is
+analysed as the condition of a join. A join does not support correlated scalar subqueries; a condition with
+one is analysed inside of an aggregate, which has the same requirements. No job runs.
 """
 
 from __future__ import annotations
@@ -33,53 +33,55 @@ def expression(given: str | Column) -> Column:
 
 
 def verify_condition(frame: DataFrame, given: str | Column, what: str) -> None:
-    """Refuse what is no deterministic condition on the rows of ``frame``; ``what`` names it in the error."""
+    """Refuse anything but a deterministic condition on the rows of ``frame``; ``what`` names it in the
+    error.
+    """
     try:
         problem = _problem(frame, expression(given))
-    except PySparkException as error:  # text that does not parse
+    except PySparkException as error:  # the text cannot be parsed
         problem = error
     if problem is not None:
-        raise InvalidOperationError(f"{what} {_shown(given)} is invalid: {reason_of(problem)}")
+        raise InvalidOperationError(f"{what} {_text(given)} is invalid: {reason_of(problem)}")
 
 
 def verify_expressions(frame: DataFrame, given: Mapping[str, str | Column]) -> None:
-    """Refuse what is no value computed from one row of ``frame``; the keys name the values in the error."""
-    if _no_value(frame, list(given.values())) is None:  # all at once: an analysis takes milliseconds
+    """Refuse anything but values computed from one row of ``frame``; the keys name them in the error."""
+    if _value_problem(frame, list(given.values())) is None:  # all at once: an analysis takes milliseconds
         return
     for what, value in given.items():
-        problem = _no_value(frame, [value])
+        problem = _value_problem(frame, [value])
         if problem is not None and not any(name in str(problem) for name in _NOT_DETERMINISTIC):
-            raise InvalidOperationError(f"{what} {_shown(value)} is invalid: {reason_of(problem)}")
+            raise InvalidOperationError(f"{what} {_text(value)} is invalid: {reason_of(problem)}")
 
 
-def _no_value(frame: DataFrame, given: Sequence[str | Column]) -> PySparkException | None:
-    """Why not each of these is a deterministic value."""
+def _value_problem(frame: DataFrame, given: Sequence[str | Column]) -> PySparkException | None:
+    """Why one of these is not a deterministic value; None if all are."""
     try:
         return _problem(frame, F.struct(*map(expression, given)).isNull())
-    except PySparkException as error:  # text that does not parse
+    except PySparkException as error:  # the text cannot be parsed
         return error
 
 
 def _problem(frame: DataFrame, condition: Column) -> PySparkException | None:
-    joined = _refused(lambda: frame.join(kept_frame(frame.sparkSession), condition, "left_semi"))
-    if joined is None or _SCALAR_SUBQUERY not in str(joined):
-        return joined
-    return _refused(lambda: frame.agg(F.first(F.when(condition, F.lit(1)))))
+    """Why Spark refuses the condition; None if it does not."""
+    problem = _analysis_error(lambda: frame.join(kept_frame(frame.sparkSession), condition, "left_semi"))
+    if problem is None or _SCALAR_SUBQUERY not in str(problem):
+        return problem
+    return _analysis_error(lambda: frame.agg(F.first(F.when(condition, F.lit(1)))))
 
 
-def _refused(made: Callable[[], DataFrame]) -> PySparkException | None:
-    """Why Spark cannot analyse the frame."""
+def _analysis_error(build: Callable[[], DataFrame]) -> PySparkException | None:
     try:
-        _ = made().schema
+        _ = build().schema
     except AnalysisException as error:
         return error
     return None
 
 
-def _shown(given: str | Column) -> str:
+def _text(given: str | Column) -> str:
     return repr(given) if isinstance(given, str) else str(given)
 
 
 def reason_of(error: PySparkException) -> str:
-    """Spark's message without its code, its place in a text of ours, and the plan."""
+    """Spark's message without its SQLSTATE, the position in the text, and the plan."""
     return " ".join(str(error).split("SQLSTATE", 1)[0].split()).rstrip(". ")

@@ -1,4 +1,4 @@
-"""Names that Spark has for columns of its own: a user's column of that name could not be told from them."""
+"""Names of Spark's own columns, which users' columns must not have."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ RESERVED = (METADATA, ROW_INDEX)
 _NO_COLUMNS = Struct(())
 
 
-def verify_new_names(schema: Schema, held: Schema = _NO_COLUMNS) -> None:
-    """Refuse new top-level columns with a reserved name. Those of ``held`` are there already."""
-    known = {field.name.lower() for field in held}
+def verify_new_names(schema: Schema, current: Schema = _NO_COLUMNS) -> None:
+    """Refuse new top-level columns with a reserved name. Columns of the ``current`` schema are not new."""
+    known = {field.name.lower() for field in current}
     for field in schema:
         if field.name.lower() in RESERVED and field.name.lower() not in known:
             raise InvalidOperationError(

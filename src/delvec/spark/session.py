@@ -1,4 +1,4 @@
-"""The settings of a Spark session that delvec depends on, and settings that hold for a moment."""
+"""The settings of a Spark session that delvec depends on, and temporary changes of settings."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from delvec.errors import InvalidOperationError
 from delvec.predicate.settings import DEFAULTS_BY_ENVIRONMENT, REGEX_NAMES, RELEVANT, SqlSettings
 
 _HADOOP = "spark.hadoop."
-_MOST_KEPT = 16
+_MAX_FRAMES = 16
 
 
 def sql_settings(spark: SparkSession) -> SqlSettings:
-    """How the session reads conditions. One call finds which settings are set, whatever their number."""
+    """The settings that change how the session reads conditions. One call gets all of them."""
     values = _relevant(spark)
     if values.get(REGEX_NAMES, "false").strip().lower() == "true":
         raise InvalidOperationError(
@@ -34,8 +34,9 @@ def sql_settings(spark: SparkSession) -> SqlSettings:
 def _relevant(spark: SparkSession) -> dict[str, str]:
     """The settings in ``RELEVANT`` that are set.
 
-    ``getAll`` is one request on Connect. A classic session would call Java for each key and value, some
-    0.1 ms each, and the SQL command SET takes 40 ms and more: there the keys are fetched as one text.
+    On Connect, ``getAll`` is one request. A classic session would make a call to the JVM for each key and
+    value, about 0.1 ms each, and the SQL command SET takes 40 ms and more: so the keys are fetched as one
+    text.
     """
     jconf = getattr(spark.conf, "_jconf", None)
     if jconf is None:
@@ -45,12 +46,12 @@ def _relevant(spark: SparkSession) -> dict[str, str]:
 
 
 def _all_settings(spark: SparkSession) -> Mapping[str, str]:
-    found = spark.conf.getAll  # a property, in classic and in Connect
-    return found() if callable(found) else found
+    settings = spark.conf.getAll  # a property, in classic and in Connect
+    return settings() if callable(settings) else settings
 
 
 def verify_running(spark: SparkSession) -> None:
-    """Refuse a session that was stopped; what Spark says of it is a traceback of its own."""
+    """Refuse a stopped session: Spark's own error for it is an obscure traceback."""
     context = getattr(spark, "_sc", None)  # a Connect session has none
     if context is not None and context._jsc is None:
         raise InvalidOperationError("the Spark session is stopped: open the table with a new session")
@@ -59,10 +60,10 @@ def verify_running(spark: SparkSession) -> None:
 def session_storage_options(
     spark: SparkSession, place: str, given: Mapping[str, str] | None
 ) -> dict[str, str]:
-    """The options of a call for a location, or where it gives none the session's for its stores.
+    """The storage options for a location: those given, or else the session's ``spark.hadoop.fs.*``.
 
-    Only ``spark.hadoop.fs.*`` is taken: the environment is looked at by the storage itself. Local files need
-    none, and asking takes as long as a small read.
+    The storage itself reads the environment. Local files need no options, and getting the session's settings
+    takes as long as a small read.
     """
     if given:
         return dict(given)
@@ -72,11 +73,13 @@ def session_storage_options(
 
 
 def kept_frame(spark: SparkSession, *columns: str) -> DataFrame:
-    """No rows, under these columns, given as expressions; made once for a session. To be analysed against."""
+    """An empty DataFrame with these columns (expressions), for the analysis of expressions. Cached per
+    session.
+    """
     with _changed:
         kept = _frames.setdefault(spark, {})
         if columns not in kept:
-            if len(kept) == _MOST_KEPT:
+            if len(kept) == _MAX_FRAMES:
                 del kept[next(iter(kept))]  # the oldest
             kept[columns] = spark.range(0, numPartitions=1).selectExpr(*columns)
         return kept[columns]
@@ -84,29 +87,31 @@ def kept_frame(spark: SparkSession, *columns: str) -> DataFrame:
 
 @contextmanager
 def settings(spark: SparkSession, **wanted: str) -> Iterator[None]:
-    """``wanted`` (dots written ``__``) holds inside, and the session is as it was afterwards.
+    """Change settings (``__`` for dots in names) inside the context; afterwards restore the old values.
 
-    Threads that share a session may be inside together where they want the same: the first notes what was
-    there, the last puts it back. Who wants something else waits for them.
+    Threads that share a session may be inside at the same time if they want the same values: the first saves
+    the old values, the last restores them. A thread that wants another value waits for them.
     """
     names = {name.replace("__", "."): value for name, value in wanted.items()}
     with _changed:
-        held = _held.setdefault(spark, {})
-        _changed.wait_for(lambda: all(name not in held or held[name].value == names[name] for name in names))
+        active = _overrides.setdefault(spark, {})
+        _changed.wait_for(
+            lambda: all(name not in active or active[name].value == names[name] for name in names)
+        )
         for name, value in names.items():
-            _take(spark, held, name, value)
+            _set(spark, active, name, value)
     try:
         yield
     finally:
         with _changed:
             for name in names:
-                _give_back(spark, held, name)
+                _restore(spark, active, name)
             _changed.notify_all()
 
 
 @dataclass(slots=True)
-class _Held:
-    """A setting of a session, and how many are inside for whom it must hold."""
+class _Override:
+    """A temporarily changed setting of a session, and how many threads use it."""
 
     before: str | None
     value: str
@@ -115,21 +120,21 @@ class _Held:
 
 _changed = threading.Condition()
 _frames: WeakKeyDictionary[SparkSession, dict[tuple[str, ...], DataFrame]] = WeakKeyDictionary()
-_held: WeakKeyDictionary[SparkSession, dict[str, _Held]] = WeakKeyDictionary()
+_overrides: WeakKeyDictionary[SparkSession, dict[str, _Override]] = WeakKeyDictionary()
 
 
-def _take(spark: SparkSession, held: dict[str, _Held], name: str, value: str) -> None:
-    if name not in held:
-        held[name] = _Held(spark.conf.get(name, None), value)
+def _set(spark: SparkSession, active: dict[str, _Override], name: str, value: str) -> None:
+    if name not in active:
+        active[name] = _Override(spark.conf.get(name, None), value)
         spark.conf.set(name, value)
-    held[name].users += 1
+    active[name].users += 1
 
 
-def _give_back(spark: SparkSession, held: dict[str, _Held], name: str) -> None:
-    held[name].users -= 1
-    if held[name].users:
+def _restore(spark: SparkSession, active: dict[str, _Override], name: str) -> None:
+    active[name].users -= 1
+    if active[name].users:
         return
-    before = held.pop(name).before
+    before = active.pop(name).before
     if before is None:
         spark.conf.unset(name)
     else:

@@ -1,7 +1,8 @@
-"""Statements whose plans shuffle nothing run without Spark's adaptive execution.
+"""Runs statements without a shuffle without Spark's adaptive execution.
 
-There is nothing to adapt in a scan, a condition and a broadcast. But Spark would plan each of their stages
-again, and run a job of its own for what is kept in the cache: a fifth of the time of a small statement.
+A scan, a condition and a broadcast have nothing to adapt. But with adaptive execution Spark would plan each
+of their stages again and run a separate job for cached data, which is a fifth of the time of a small
+statement.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ _QUERY = re.compile(r"\b(select|from|table|values|with)\b", re.IGNORECASE)
 
 
 def has_query(expression: str | Column | None) -> bool:
-    """Whether the text may hold a query, which Spark may join by a shuffle; a Column is not looked into."""
+    """Whether it may contain a query, which Spark may join with a shuffle. A Column always counts as one."""
     return expression is not None and (not isinstance(expression, str) or bool(_QUERY.search(expression)))
 
 
 def not_adaptive(spark: SparkSession, *, when: bool) -> AbstractContextManager[None]:
-    """Plans made inside are not adaptive, where ``when`` says so."""
+    """If ``when`` is true, plans inside the context are not adaptive."""
     return settings(spark, spark__sql__adaptive__enabled="false") if when else nullcontext()

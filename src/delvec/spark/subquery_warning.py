@@ -1,12 +1,12 @@
-"""Subqueries whose bare columns mean another table than they seem to.
+"""Warns of columns without a qualifier in subqueries that belong to another table than they seem to.
 
-In ``EXISTS (SELECT 1 FROM req r WHERE r.id = id)`` SQL takes ``id`` as a column of ``req``: the condition is
-true for every row of the table, or for none. Only comparisons of two columns inside of the subquery's own
-WHERE or ON are looked at, and only in subqueries that name the table nowhere.
+In ``EXISTS (SELECT 1 FROM req r WHERE r.id = id)`` the second ``id`` is a column of ``req``: the condition is true
+for every row of the changed table, or for none. Only comparisons of two columns in the subquery's own WHERE
+or ON are checked, and only in subqueries that do not name the changed table.
 
-In ``id IN (SELECT id FROM req)``, where ``req`` has no column ``id``, SQL takes ``id`` as the table's own:
-the condition is true for every row if ``req`` has any. Only subqueries over tables that Spark knows are
-looked at.
+In ``id IN (SELECT id FROM req)``, if ``req`` has no column ``id``, the second ``id`` is a column of the
+changed table: the condition is true for every row if ``req`` has rows. Only subqueries over tables that Spark
+knows are checked.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _COMPARISONS = (exp.EQ, exp.NullSafeEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 def warn_of_captured_columns(
     spark: SparkSession, where: str, columns: Collection[str], alias: str | None
 ) -> None:
-    """Warn of bare columns that seem to mean the changed table and mean the subquery's, or the reverse."""
+    """Warn of columns that seem to belong to the changed table but belong to the subquery's, or the
+    reverse.
+    """
     if "select" not in where.lower():
         return
     try:
@@ -67,30 +69,30 @@ def _captured(
     names = {table.alias_or_name.lower() for table in tables}
     qualifiers = {column.table.lower() for column in select.find_all(exp.Column)}
     if (alias and alias.lower() in qualifiers) or qualifiers - names - {""}:
-        return  # correlated already
+        return  # the subquery is correlated
     inside: set[str] | None = None
     for comparison in _own_comparisons(select):
         bare = [side for side in comparison.find_all(exp.Column) if not side.table]
-        found = next((side for side in bare if side.name.lower() in known), None)
-        if found is None:
+        column = next((side for side in bare if side.name.lower() in known), None)
+        if column is None:
             continue
         inside = _columns(spark, tables) if inside is None else inside
-        if found.name.lower() in inside:
-            yield found, comparison
+        if column.name.lower() in inside:
+            yield column, comparison
 
 
 def _own_comparisons(select: exp.Select) -> Iterator[exp.Binary]:
-    """The comparisons of two columns in the WHERE and ON of this subquery, not of those inside of it."""
+    """The comparisons of two columns in the WHERE and ON of this subquery, but not of nested subqueries."""
     conditions = [select.args.get("where"), *(join.args.get("on") for join in select.args.get("joins") or ())]
     for condition in filter(None, conditions):
-        for found in condition.find_all(*_COMPARISONS):
-            columns = isinstance(found.left, exp.Column) and isinstance(found.right, exp.Column)
-            if columns and found.find_ancestor(exp.Select) is select:
-                yield found
+        for comparison in condition.find_all(*_COMPARISONS):
+            of_columns = isinstance(comparison.left, exp.Column) and isinstance(comparison.right, exp.Column)
+            if of_columns and comparison.find_ancestor(exp.Select) is select:
+                yield comparison
 
 
 def _escaped(spark: SparkSession, select: exp.Select, known: Collection[str]) -> Iterator[exp.Column]:
-    """The bare columns that the subquery of an IN selects and that none of its tables has."""
+    """The columns without a qualifier that the subquery of an IN selects and that none of its tables has."""
     bare = [column for column in select.expressions if isinstance(column, exp.Column) and not column.table]
     bare = [column for column in bare if column.name.lower() in known]
     if not bare or not _is_in_operand(select):
@@ -104,7 +106,7 @@ def _escaped(spark: SparkSession, select: exp.Select, known: Collection[str]) ->
 
 
 def _is_in_operand(select: exp.Select) -> bool:
-    """Whether ``select`` is what an IN of the condition itself asks, over nothing that hides tables."""
+    """Whether ``select`` is the subquery of an IN in the condition itself, and all its tables are visible."""
     parent = select.parent
     while isinstance(parent, (exp.Subquery, exp.SetOperation)):
         parent = parent.parent
@@ -120,12 +122,12 @@ def _tables(select: exp.Select) -> list[exp.Expression]:
 
 def _columns(spark: SparkSession, tables: Collection[exp.Expression]) -> set[str]:
     """The columns of the tables and views that Spark knows."""
-    found = (_columns_of(spark, table) for table in tables)
-    return {column for columns in found for column in columns or ()}
+    of_each = (_columns_of(spark, table) for table in tables)
+    return {column for columns in of_each for column in columns or ()}
 
 
 def _columns_of(spark: SparkSession, table: exp.Expression) -> set[str] | None:
-    """The columns of a table or view; None if Spark does not know it, or the query renames them."""
+    """The columns of a table or view; None if Spark does not know it, or if the query renames its columns."""
     if not isinstance(table, exp.Table) or table.alias_column_names:
         return None
     if any(table.args.get(part) for part in ("pivots", "joins", "laterals")):
