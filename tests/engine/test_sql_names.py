@@ -289,9 +289,9 @@ def test_names_of_tables_in_a_catalog(spark, run, table, monkeypatch):
 
     lake = Lake()
     monkeypatch.setattr(detect, "find_catalog", lambda given: lake if given in ("lake", lake) else None)
-    assert run("SELECT id, t.p FROM lake.db.t WHERE t.id > 4") == [(5, 1)]
-    assert run("DELETE FROM lake.db.t WHERE id = 5") == [(1,)]
-    assert run("DESCRIBE DETAIL lake.db.t")[0][4] == table.location
+    assert run("SELECT id, t.p FROM lake.db.t WHERE t.id > 4") == [{"id": 5, "p": 1}]
+    assert run("DELETE FROM lake.db.t WHERE id = 5") == [{"num_affected_rows": 1}]
+    assert run("DESCRIBE DETAIL lake.db.t")[0]["location"] == table.location
     assert Table.open(spark, "db.t", catalog=lake).version == table.version
     assert Table.open(spark, "db.t", catalog="lake").location == table.location
     with pytest.raises(TableNotFoundError, match=r"no table db\.other in the catalog"):
@@ -303,6 +303,6 @@ def test_names_of_tables_in_a_catalog(spark, run, table, monkeypatch):
 def test_a_format_before_a_path_and_after_using(run, tmp_path):
     run(f"CREATE TABLE delta.`{tmp_path}/a` (id INT) USING delvec")
     run(f"CREATE TABLE delvec.`{tmp_path}/b` (id INT) USING delta")
-    assert run(f"DESCRIBE DETAIL delvec.`{tmp_path}/b`")[0][0] == "delta"
+    assert run(f"DESCRIBE DETAIL delvec.`{tmp_path}/b`")[0]["format"] == "delta"
     with pytest.raises(InvalidOperationError, match="expected delvec or delta for"):
         run(f"CREATE TABLE delta.`{tmp_path}/c` (id INT) USING parquet")
