@@ -1,8 +1,8 @@
 """Warns of columns without a qualifier in subqueries that belong to another table than they seem to.
 
 In ``EXISTS (SELECT 1 FROM req r WHERE r.id = id)`` the second ``id`` is a column of ``req``: the condition is
-true for every row of the changed table, or for none. Only comparisons of two columns in the subquery's own WHERE
-or ON are checked, and only in subqueries that do not name the changed table.
+true for every row of the changed table, or for none. Only comparisons of two columns in the subquery's own
+WHERE or ON are checked, and only in subqueries that do not name the changed table.
 
 In ``id IN (SELECT id FROM req)``, if ``req`` has no column ``id``, the second ``id`` is a column of the
 changed table: the condition is true for every row if ``req`` has rows. Only subqueries over tables that Spark
