@@ -11,6 +11,7 @@ import datetime as dt
 import decimal
 import json
 import math
+import os
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -148,8 +149,16 @@ class Lake:
         self._staged.append((file, new))
         return new
 
-    def commit(self, *actions: Action) -> int:
-        """The version with what was written and deleted since the last one."""
+    def commit(self, *actions: Action, operation: str | None = None, at: int | None = None) -> int:
+        """The version with what was written and deleted since the last one.
+
+        ``at``: the time of the commit, in seconds since 1970. ``actions``: further lines of a Delta commit.
+        """
+        if operation is not None:
+            info = (
+                {"operation": operation} if at is None else {"timestamp": at * 1000, "operation": operation}
+            )
+            actions = ({"commitInfo": info}, *actions)
         changes = self._with_vectors()
         found: list[Action] = []
         if not self._created:
@@ -162,7 +171,18 @@ class Lake:
             found.append(new.action())
             self.files.append(new)
         self._staged.clear()
-        return self.log.commit(*found, *actions)
+        version = self.log.commit(*found, *actions)
+        if at is not None:  # a commit is as old as its file
+            os.utime(self.root / f"_delta_log/{version:020d}.json", (at, at))
+        return version
+
+    def replace_columns(self, schema: pa.Schema) -> int:
+        """A version with other columns. Files that lack one of them have null there."""
+        self.schema = schema
+        return self.log.commit(self.metadata())
+
+    def vector_files(self) -> list[Path]:
+        return sorted(self.root.glob("deletion_vector_*.bin"))
 
     def forget(self, file: DataFile) -> None:
         """A version without the file, whose data stays where it is."""

@@ -7,6 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from delta_writer import added, put_file
+from delvec import detect
+from delvec.plan import Base
+from delvec.row_delta import Read, RowDelta, Verb
+from plans import plan_where
+from rows import read_table
+
 Statement = Callable[[Any], Any]
 
 
@@ -37,6 +44,24 @@ def losing(spark: Any, location: str, *winners: Statement) -> Any:
 
     table._table = _Raced(table._table, [winning(statement) for statement in winners])  # type: ignore[assignment]
     return table
+
+
+def compact(location: str, where: str) -> None:
+    """Write the files that may have matching rows again as one, without a change of data."""
+    inner = detect.open_table(location)
+    snapshot = inner.snapshot()
+    plan = plan_where(snapshot, where)
+    delta = RowDelta(
+        Base(snapshot.version),
+        "OPTIMIZE",
+        {},
+        Read(where),
+        Verb.COMPACT,
+        added=added([put_file(inner.storage, read_table(plan, inner.storage))]),
+        removed=plan.files.column("file_id").combine_chunks(),
+        data_change=False,
+    )
+    inner.commit(snapshot, delta)
 
 
 class _Messages(logging.Handler):

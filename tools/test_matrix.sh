@@ -5,8 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python="${PYTHON:-python3}"
-smoke=$(echo tests/behaviour/test_{scan,scan_connect,connector}.py tests/engine/test_{scan_plans,large_results}.py \
-  tests/behaviour/test_{delete,merge,verbs_connect,conflict_cases,sql_connect,sql_queries}.py)
+smoke=$(echo tests/contract/test_{scan,delete,merge,conflict_cases,sql_queries}.py \
+  tests/engine/test_{scan_plans,scan_connect,connector,large_results,verbs_connect,sql_connect}.py)
 for version in ${MATRIX:-4.0.5 4.1.4 4.2.1 4.3.0}; do
   venv=".venv-pyspark-$version"
   if [ ! -e "$venv/.ready" ]; then

@@ -103,6 +103,8 @@ def created(spark: Any, place: Place, statement: Statement) -> Any:
         spark,
         place.location,
         frame(spark, statement.rows),
+        statement.format,
+        statement.format_version,
         partition_by=statement.partition_by,
         properties=statement.properties,
         storage_options=place.options,
@@ -191,10 +193,15 @@ def create_and_write(place: Place, task: Task, statement: Statement, start: Any)
 
 def write_when_created(place: Place, task: Task, start: Any) -> None:
     """A writer who waits for the table to be there."""
-    session(place.server)
-    log = Path(place.location, "_delta_log", "0" * 20 + ".json")
-    while not log.exists():
-        time.sleep(0.05)
+    from delvec.errors import TableNotFoundError
+
+    spark = session(place.server)
+    while True:
+        try:
+            opened(spark, place)
+            break
+        except TableNotFoundError:
+            time.sleep(0.05)
     write(place, task, start)
 
 

@@ -95,6 +95,7 @@ class Judge:
     def __init__(self, location: str, options: Mapping[str, str] | None = None) -> None:
         self.table = detect.open_table(location, dict(options or {}))
         self._files: dict[str, pa.Table] = {}
+        self._history: dict[int, dict[str, Any]] = {}
 
     def judge(
         self, first: State, told: Iterable[Told], *, every: int = 1, readers: Iterable[Path] = ()
@@ -134,16 +135,16 @@ class Judge:
         plan = self.table.snapshot(version).plan()
         vectors = load_vectors(self.table.storage, plan.deletes)
         found: list[Row] = []
-        names = [each.name for each in plan.schema]
+        stored = {each.name: each.physical_name for each in plan.schema}
         for file in plan.files.to_pylist():
             held = self._held(file["location"])
             assert held.num_rows == file["record_count"], file["location"]
             keep = np.ones(held.num_rows, dtype=bool)
             if file["vector"] is not None:
                 keep[vectors[file["vector"]].to_numpy()] = False
-            values = dict.fromkeys(names) | (file["partition"] or {})
+            values = dict.fromkeys(stored) | (file["partition"] or {})
             live = held.filter(pa.array(keep)).to_pylist()
-            found += [{name: row.get(name, values[name]) for name in names} for row in live]
+            found += [{name: row.get(key, values[name]) for name, key in stored.items()} for row in live]
         return found
 
     def check_sound(self) -> None:
@@ -183,23 +184,26 @@ class Judge:
         return dying.pop(token)
 
     def _token(self, version: int) -> int:
-        actions = self._actions(version)
-        info = next(action["commitInfo"] for action in actions if "commitInfo" in action)
-        found = _TOKEN.search(info["operationParameters"].get("predicate", ""))
+        found = _TOKEN.search(self._commit(version)["parameters"].get("predicate", ""))
         if found:
             return int(found[1])
         # Appends and overwrites have no condition: their rows tell.
-        added = [action["add"]["path"] for action in actions if "add" in action]
-        return max(value for path in added for value in self._held(path).column("v").to_pylist())
+        before, plan = (self.table.snapshot(number).plan() for number in (version - 1, version))
+        added = {*plan.files.column("location").to_pylist()} - {*before.files.column("location").to_pylist()}
+        (stored,) = (each.physical_name for each in plan.schema if each.name == "v")
+        return max(value for place in added for value in self._held(place).column(stored).to_pylist())
 
-    def _actions(self, version: int) -> list[dict[str, Any]]:
-        lines = self.table.storage.read(f"_delta_log/{version:020d}.json").splitlines()
-        return [json.loads(line) for line in lines]
+    def _commit(self, version: int) -> dict[str, Any]:
+        """What the history says of a version."""
+        if version not in self._history:
+            rows = self.table.history().to_pylist(maps_as_pydicts="strict")
+            self._history = {row["version"]: row for row in rows}
+        return self._history[version]
 
     def _check_counts(self, version: int, one: Told, counts: Mapping[str, int]) -> None:
-        info = next(action["commitInfo"] for action in self._actions(version) if "commitInfo" in action)
+        info = self._commit(version)
         assert info["operation"] == OPERATIONS[one.statement.verb], f"version {version}: {info}; {one}"
-        logged = {name: int(info["operationMetrics"][name]) for name in counts}
+        logged = {name: int(info["metrics"][name]) for name in counts}
         assert logged == counts, f"version {version} has {logged}, expected {counts}: {one}"
         if one.outcome is not None:
             reported = {name: one.outcome["metrics"][name] for name in counts}

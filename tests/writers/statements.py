@@ -74,6 +74,8 @@ class Statement:
     merge_schema: bool = False
     partition_by: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    format: str = "delta"
+    format_version: int | None = None
 
     @property
     def condition(self) -> str | None:

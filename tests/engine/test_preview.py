@@ -286,7 +286,7 @@ def agrees(found, result):
     ],
     ids=["static", "dynamic", "whole partition", "some rows"],
 )
-def test_overwrites(spark, copied, kind, options, touched, gone):  # noqa: PLR0917
+def test_overwrites(spark, copied, kind, options, touched, gone):
     table = copied(kind)
     rows = frame_of(spark, DDL, NEW)
     found = looked_at(table, lambda: table.overwrite(rows, **options, dry_run=True))

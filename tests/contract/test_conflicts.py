@@ -14,13 +14,10 @@ from typing import Any
 
 import pytest
 
+from contract.kinds import Kind
 from delvec import detect
-from delvec.plan import Base
-from delvec.row_delta import Read, RowDelta, Verb
 from delvec.verify import verify_table
-from plans import plan_where
-from racing import losing, told
-from rows import read_table
+from racing import compact, losing, told
 from verbs import rows_of
 
 pytestmark = pytest.mark.spark
@@ -86,26 +83,7 @@ def replacing(*rows: Row) -> Statement:
 def compacting(key: int) -> Statement:
     """The file that holds the key is written again, as it is, without a change of data."""
 
-    def run(table: Any) -> Any:
-        from delta_writer import added, put_file
-
-        inner = detect.open_table(table.location)
-        snapshot = inner.snapshot()
-        plan = plan_where(snapshot, f"id = {key}")
-        rows = read_table(plan, inner.storage)
-        delta = RowDelta(
-            Base(snapshot.version),
-            "OPTIMIZE",
-            {},
-            Read(f"id = {key}"),
-            Verb.COMPACT,
-            added=added([put_file(inner.storage, rows)]),
-            removed=plan.files.column("file_id").combine_chunks(),
-            data_change=False,
-        )
-        inner.commit(snapshot, delta)
-
-    return Statement(run, list)
+    return Statement(lambda table: compact(table.location, f"id = {key}"), list)
 
 
 def is_id(*ids: int) -> Callable[[Row], bool]:
@@ -173,12 +151,10 @@ CELLS = [(winner, loser, how) for winner, row in GRID.items() for loser, how in 
 
 
 @pytest.fixture(scope="module")
-def template(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def template(kind: Kind, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two files: ids 1 to 4, and 5 to 8."""
-    from delvec.table import Table
-
     place = tmp_path_factory.mktemp("conflicts") / "t"
-    table = Table.create(spark, str(place), spark.createDataFrame(BASE[:4], DDL).coalesce(1))
+    table = kind.create(spark, place, spark.createDataFrame(BASE[:4], DDL).coalesce(1))
     table.append(spark.createDataFrame(BASE[4:], DDL).coalesce(1))
     return place
 

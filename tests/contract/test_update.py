@@ -6,21 +6,9 @@ import datetime as dt
 
 import pytest
 
+from contract.kinds import ANY_COLUMN_NAMES, APPEND_ONLY, CHANGE_FILES, VECTORS_OFF, Written
 from delvec.errors import InvalidOperationError
-from verbs import (
-    CHANGES_ON,
-    KINDS,
-    TRUSTED,
-    VECTORS_OFF,
-    action_counts,
-    changes,
-    holds,
-    read_alike_by_others,
-    refused,
-    rows_of,
-    table_of,
-    unchanged,
-)
+from verbs import holds, refused, rows_of, unchanged
 
 pytestmark = pytest.mark.spark
 
@@ -32,18 +20,18 @@ WIDE = (
 
 
 @pytest.fixture
-def wide(spark, tmp_path):
+def wide(kind, spark, tmp_path):
     rows = [(1, 10, 20, 3, None, None, {"x": 1, "y": "one"}), (2, 30, None, 4, None, None, None)]
-    return table_of(spark, tmp_path / "t", WIDE, rows)
+    return kind.table(spark, tmp_path / "t", WIDE, rows)
 
 
 def picked(table, *columns):
     return [tuple(row) for row in table.to_df().orderBy("id").select(*columns).collect()]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.core
 def test_every_kind_of_table_gets_the_same_rows(spark, tmp_path, kind):
-    table = table_of(spark, tmp_path / "t", DDL, ROWS, partition_by=["p"], properties=KINDS[kind])
+    table = kind.table(spark, tmp_path / "t", DDL, ROWS, partition_by=["p"])
     result = table.update({"name": "concat(name, '!')"}, "id < 6")
     assert (result.version, result.metrics["numUpdatedRows"]) == (2, 6)
     table.update({"id": "id + 100"}, "id IN (4, 5)")
@@ -54,22 +42,22 @@ def test_every_kind_of_table_gets_the_same_rows(spark, tmp_path, kind):
             for i, name, p in ROWS
         ],
     )
-    read_alike_by_others(table, *TRUSTED.get(kind, ()))
+    kind.is_read_by_others(table)
 
 
-def test_old_rows_get_vectors_and_new_rows_one_file(spark, tmp_path):
-    table = table_of(spark, tmp_path / "t", DDL, ROWS, partition_by=["p"])
+def test_old_rows_get_vectors_and_new_rows_one_file(kind, spark, tmp_path):
+    table = kind.table(spark, tmp_path / "t", DDL, ROWS, partition_by=["p"])
     table.update({"name": "'x'"}, "id IN (2, 4)")
-    assert action_counts(table) == {"added": 1, "removed": 0, "vectors": 1, "changes": 0}
+    assert kind.written(table) == Written(added=1, more_deleted=1)
     table.update({"name": "'y'"})
-    assert action_counts(table) == {"added": 2, "removed": 3, "vectors": 0, "changes": 0}
+    assert kind.written(table) == Written(added=2, removed=3)
     holds(table, [(i, "y", p) for i, _, p in ROWS])
 
 
-def test_existing_vectors_are_honoured_where_files_are_written_again(spark, tmp_path):
-    table = table_of(spark, tmp_path / "t", DDL, ROWS, partition_by=["p"])
+def test_existing_vectors_are_honoured_where_files_are_written_again(kind, spark, tmp_path):
+    table = kind.table(spark, tmp_path / "t", DDL, ROWS, partition_by=["p"])
     table.delete("id IN (0, 1)")
-    table.set_properties(VECTORS_OFF)
+    table.set_properties(kind.properties(VECTORS_OFF))
     result = table.update({"name": "'x'"}, "id IN (0, 2, 3)")
     assert (result.metrics["numUpdatedRows"], result.metrics["numCopiedRows"]) == (2, 6)
     holds(table, [(i, "x" if i < 4 else name, p) for i, name, p in ROWS if i > 1])
@@ -80,12 +68,13 @@ def test_expressions_see_the_old_row(wide):
     assert picked(wide, "a", "b", "tiny") == [(20, 10, 3), (30, None, 4)]
 
 
-def test_a_partition_column_moves_rows(spark, tmp_path):
-    table = table_of(spark, tmp_path / "t", DDL, ROWS, partition_by=["p"])
+@pytest.mark.core
+def test_a_partition_column_moves_rows(kind, spark, tmp_path):
+    table = kind.table(spark, tmp_path / "t", DDL, ROWS, partition_by=["p"])
     table.update({"p": "id"}, "id IN (1, 2)")
     table.update({"p": "NULL"}, "p = 2 AND name = 'n2'")
     holds(table, [(i, name, None if i == 2 else p) for i, name, p in ROWS])
-    read_alike_by_others(table)
+    kind.is_read_by_others(table)
 
 
 def test_fields_of_structs(wide):
@@ -177,11 +166,11 @@ def test_conditions_that_are_refused(wide, where):
         wide.update({"a": "1"}, where)
 
 
-def test_not_null_columns_refuse_null(spark, wide, tmp_path):
+def test_not_null_columns_refuse_null(kind, spark, wide, tmp_path):
     with refused(wide, InvalidOperationError, "null in NOT NULL column id"):
         wide.update({"id": "b"})
     wide.update({"id": "b"}, "b IS NOT NULL")
-    nested = table_of(
+    nested = kind.table(
         spark, tmp_path / "n", "id int, s struct<x int NOT NULL, y int>", [(1, {"x": 1, "y": 2})]
     )
     with refused(nested, InvalidOperationError, "null in NOT NULL column s.x"):
@@ -190,9 +179,9 @@ def test_not_null_columns_refuse_null(spark, wide, tmp_path):
     assert rows_of(nested) == [(1, None)]
 
 
-def test_constraints_are_enforced_by_name(spark, tmp_path):
-    properties = {"delta.constraints.small": "id < 100"}
-    table = table_of(spark, tmp_path / "t", DDL, ROWS, properties=properties)
+def test_constraints_are_enforced_by_name(kind, spark, tmp_path):
+    properties = kind.constraint("small", "id < 100")
+    table = kind.table(spark, tmp_path / "t", DDL, ROWS, properties=properties)
     with refused(table, InvalidOperationError, "constraint small .*id < 100"):
         table.update({"id": "id + 95"})
     with refused(table, InvalidOperationError, "constraint small"):
@@ -207,24 +196,23 @@ def test_nothing_matched_is_no_commit(wide):
         assert wide.update({"a": "1"}, "b > NULL").metrics["numUpdatedRows"] == 0
 
 
-def test_an_empty_table(spark, tmp_path):
-    table = table_of(spark, tmp_path / "t", DDL)
+def test_an_empty_table(kind, spark, tmp_path):
+    table = kind.table(spark, tmp_path / "t", DDL)
     with unchanged(table):
         assert table.update({"id": "1"}).metrics["numUpdatedRows"] == 0
 
 
-def test_append_only_tables_refuse(spark, tmp_path):
-    table = table_of(spark, tmp_path / "t", DDL, ROWS, properties={"delta.appendOnly": "true"})
+def test_append_only_tables_refuse(kind, spark, tmp_path):
+    table = kind.table(spark, tmp_path / "t", DDL, ROWS, having=[APPEND_ONLY])
     with refused(table, InvalidOperationError, "append-only"):
         table.update({"id": "1"}, "id = 99")
 
 
-@pytest.mark.parametrize("vectors", [{}, VECTORS_OFF])
-def test_changes_are_told_before_and_after(spark, tmp_path, vectors):
-    properties = CHANGES_ON | vectors
-    table = table_of(spark, tmp_path / "t", DDL, ROWS, partition_by=["p"], properties=properties)
+@pytest.mark.parametrize("more", [[], [VECTORS_OFF]], ids=str)
+def test_changes_are_told_before_and_after(kind, spark, tmp_path, more):
+    table = kind.table(spark, tmp_path / "t", DDL, ROWS, partition_by=["p"], having=[CHANGE_FILES, *more])
     table.update({"name": "'x'", "p": "7"}, "id IN (3, 4)")
-    assert changes(table) == {
+    assert kind.changes(table) == {
         ("update_preimage", 3, "n3", "1"): 1,
         ("update_preimage", 4, None, "0"): 1,
         ("update_postimage", 3, "x", "7"): 1,
@@ -232,21 +220,20 @@ def test_changes_are_told_before_and_after(spark, tmp_path, vectors):
     }
 
 
-def test_names_that_need_quoting(spark, tmp_path):
+def test_names_that_need_quoting(kind, spark, tmp_path):
     ddl = "`a.b` int, `c d` int, `e``f` int, target int, source int, __delvec_row int, a struct<`b.c` int>"
-    properties = {"delta.columnMapping.mode": "name"}
     rows = [(1, 2, 3, 4, 5, 6, {"b.c": 7})]
-    table = table_of(spark, tmp_path / "t", ddl, rows, properties=properties)
+    table = kind.table(spark, tmp_path / "t", ddl, rows, having=[ANY_COLUMN_NAMES])
     table.update({"`a.b`": "`c d`", "c d": "`a.b`", "`e``f`": "target", "target": "source"})
     table.update({"source": "__delvec_row", "__delvec_row": "`e``f`", "a.`b.c`": "a.`b.c` + 1"})
     holds(table, [(2, 1, 4, 5, 6, 4, {"b.c": 8})])
-    read_alike_by_others(table)
+    kind.is_read_by_others(table)
 
 
-def test_times_are_the_sessions(spark, tmp_path, conf):
+def test_times_are_the_sessions(kind, spark, tmp_path, conf):
     conf("spark.sql.session.timeZone", "America/New_York")
     ddl = "id int, at timestamp, day timestamp"
-    table = table_of(spark, tmp_path / "t", ddl, [(1, None, None), (2, None, None)], partition_by=["day"])
+    table = kind.table(spark, tmp_path / "t", ddl, [(1, None, None), (2, None, None)], partition_by=["day"])
     zones = {"at": "TIMESTAMP'2024-07-01 12:00:00'", "day": "TIMESTAMP'2024-11-03 01:30:00.000001'"}
     with_settings = spark.conf.get("spark.sql.session.timeZone")
     table.update(zones, "id = 1")
@@ -254,7 +241,7 @@ def test_times_are_the_sessions(spark, tmp_path, conf):
     noon = dt.datetime(2024, 7, 1, 16, tzinfo=dt.UTC)
     night = dt.datetime(2024, 11, 3, 5, 30, 0, 1, tzinfo=dt.UTC)
     holds(table, [(1, noon, night), (2, None, None)])
-    read_alike_by_others(table)
+    kind.is_read_by_others(table)
 
 
 def test_a_job_that_fails_leaves_the_table_as_it_was(wide):

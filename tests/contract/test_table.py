@@ -10,10 +10,8 @@ import time
 import pyarrow as pa
 import pytest
 
-from delta_log import column, metadata
 from delvec import sql
 from delvec.errors import CorruptVectorError, DelvecError, InvalidOperationError, TableNotFoundError
-from lake import Lake
 from scanning import collected, opened, same
 
 pytestmark = pytest.mark.spark
@@ -26,18 +24,16 @@ def rows(p, ids):
 
 
 @pytest.fixture
-def lake(tmp_path):
+def lake(kind, tmp_path):
     """Three versions: three files; rows of two deleted; one more file."""
-    lake = Lake(tmp_path / "t", SCHEMA, partition_by=["p"])
+    lake = kind.lake(tmp_path / "t", SCHEMA, partition_by=["p"])
     files = [lake.write(rows(p, range(p * 100, p * 100 + 20 + p))) for p in range(3)]
-    lake.commit({"commitInfo": {"timestamp": 1_700_000_000_000, "operation": "WRITE"}})
+    lake.commit(operation="WRITE", at=1_700_000_000)
     lake.delete(files[1], [0, 1, 2])
     lake.delete(files[2], range(22))
-    lake.commit({"commitInfo": {"timestamp": 1_700_000_100_000, "operation": "DELETE"}})
+    lake.commit(operation="DELETE", at=1_700_000_100)
     lake.write(rows(3, range(300, 310)))
-    lake.commit({"commitInfo": {"timestamp": 1_700_000_200_000, "operation": "WRITE"}})
-    for version in range(3):  # a commit is as old as its file
-        os.utime(lake.root / f"_delta_log/{version:020d}.json", (1_700_000_000 + version * 100,) * 2)
+    lake.commit(operation="WRITE", at=1_700_000_200)
     return lake
 
 
@@ -45,23 +41,21 @@ def ids(frame):
     return sorted(row["id"] for row in collected(frame.select("id")))
 
 
-def test_what_a_table_says_of_itself(spark, lake):
+def test_what_a_table_says_of_itself(kind, spark, lake):
     table = opened(spark, lake)
-    assert (table.version, table.format, table.location) == (2, "delta", str(lake.root))
+    assert (table.version, table.format, table.location) == (2, kind.format, str(lake.root))
     assert table.schema.simpleString() == "struct<id:bigint,name:string,p:int>"
-    assert table.properties == {"delta.enableDeletionVectors": "true"}
-    assert repr(table) == (
-        f"Table({str(lake.root)!r}, format='delta', version=2, columns='id bigint, name string, p int')"
-    )
+    columns = "id bigint, name string, p int"
+    assert repr(table) == f"Table({str(lake.root)!r}, format={kind.format!r}, version=2, columns={columns!r})"
 
 
-def test_what_a_table_shows_in_a_notebook(spark, lake):
+def test_what_a_table_shows_in_a_notebook(kind, spark, lake):
     table = opened(spark, lake)
     shown = table._repr_html_()
     assert "<tr><th>version</th><td>2</td></tr>" in shown
     assert "<td>id bigint, name string, p int</td>" in shown
     shutil.rmtree(lake.root)  # what is gone is shown, too
-    assert repr(table) == f"Table({str(lake.root)!r}, format='delta')"
+    assert repr(table) == f"Table({str(lake.root)!r}, format={kind.format!r})"
     assert str(lake.root) in table._repr_html_()
 
 
@@ -210,14 +204,13 @@ def test_a_data_frame_stays_at_its_version(spark, lake):
 def test_a_table_with_another_schema_since(spark, lake):
     table = opened(spark, lake)
     assert table.to_df().columns == ["id", "name", "p"]
-    fields = [column("id", "long"), column("late", "string"), column("p", "integer")]
-    lake.log.commit(metadata(*fields, partition_by=["p"]))
+    lake.replace_columns(pa.schema([("id", pa.int64()), ("late", pa.string()), ("p", pa.int32())]))
     assert table.to_df().columns == ["id", "late", "p"]
     assert collected(table.to_df(columns=["late"]).distinct()) == [{"late": None}]
 
 
-def test_an_empty_table(spark, tmp_path):
-    lake = Lake(tmp_path / "t", SCHEMA, partition_by=["p"])
+def test_an_empty_table(kind, spark, tmp_path):
+    lake = kind.lake(tmp_path / "t", SCHEMA, partition_by=["p"])
     lake.commit()
     table = opened(spark, lake)
     assert collected(table.to_df()) == []
@@ -227,8 +220,8 @@ def test_an_empty_table(spark, tmp_path):
     assert table.files().columns == ["location", "size", "record_count", "deleted_count", "partition"]
 
 
-def test_a_table_without_partitions_has_files_without_them(spark, tmp_path):
-    lake = Lake(tmp_path / "t", pa.schema([("id", pa.int64())]))
+def test_a_table_without_partitions_has_files_without_them(kind, spark, tmp_path):
+    lake = kind.lake(tmp_path / "t", pa.schema([("id", pa.int64())]))
     lake.write([{"id": 1}, {"id": 2}], deleted=[0])
     lake.commit()
     (found,) = collected(opened(spark, lake).files())
@@ -237,7 +230,7 @@ def test_a_table_without_partitions_has_files_without_them(spark, tmp_path):
 
 
 def test_a_missing_vector_is_an_error_that_names_it(spark, lake):
-    (place,) = lake.root.glob("deletion_vector_*.bin")
+    (place,) = lake.vector_files()
     place.unlink()
     table = opened(spark, lake)
     with pytest.raises(CorruptVectorError, match=rf"missing.*{place.name}"):
@@ -245,7 +238,7 @@ def test_a_missing_vector_is_an_error_that_names_it(spark, lake):
 
 
 def test_a_corrupt_vector_is_an_error_that_names_it(spark, lake):
-    (place,) = lake.root.glob("deletion_vector_*.bin")
+    (place,) = lake.vector_files()
     data = bytearray(place.read_bytes())
     data[-1] ^= 1
     place.write_bytes(data)
@@ -258,7 +251,7 @@ def test_a_corrupt_vector_on_the_executors_is_named_too(spark, lake, monkeypatch
 
     from delvec.spark import scan
 
-    (place,) = lake.root.glob("deletion_vector_*.bin")
+    (place,) = lake.vector_files()
     place.write_bytes(place.read_bytes()[:-3])
     monkeypatch.setattr(scan, "DRIVER_CHUNK_BYTES", 0)
     with pytest.raises((PySparkException, DelvecError), match=rf"CorruptVectorError.*{place.name}"):

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from scanning import collected, files_read
-from verbs import frame_of, table_of
+from verbs import frame_of
 
 pytestmark = pytest.mark.spark
 
@@ -15,15 +15,15 @@ DDL = "id bigint, p int, name string"
 
 
 @pytest.fixture(scope="module")
-def tables(spark, tmp_path_factory):
+def tables(kind, spark, tmp_path_factory):
     """``a``: five files by p, ids of a hundred each; versions 1 to 3. ``b``: one file."""
     root = tmp_path_factory.mktemp("queries")
     rows = [(p * 100 + n, p, f"n{n}") for p in range(5) for n in range(10)]
-    a = table_of(spark, root / "a {x} é", DDL, rows, partition_by=["p"])
+    a = kind.table(spark, root / "a {x} é", DDL, rows, partition_by=["p"])
     time.sleep(0.01)
     a.delete("id % 10 = 3")
     a.update({"name": "upper(name)"}, "p = 0")
-    b = table_of(spark, root / "b", "id bigint, word string", [(1, "one"), (101, "hundred"), (999, "none")])
+    b = kind.table(spark, root / "b", "id bigint, word string", [(1, "one"), (101, "hundred"), (999, "none")])
     a.register("ta")
     b.register("tb")
     return a, b
@@ -35,7 +35,7 @@ def ask(spark, tables):
 
     def rows(text, args=None):
         a, b = tables
-        text = text.replace("{a}", f"delvec.`{a.location}`").replace("{b}", f"delta.`{b.location}`")
+        text = text.replace("{a}", f"delvec.`{a.location}`").replace("{b}", f"delvec.`{b.location}`")
         return [tuple(row.values()) for row in collected(sql(spark, text, args))]
 
     return rows
@@ -105,10 +105,10 @@ def test_parameters_go_with_the_query(ask):
     assert ask("SELECT :x FROM ta WHERE id = :y OR name = :x", {"x": "N4", "y": 5}) == [("N4",)] * 2
 
 
-def test_the_rows_stay_at_their_version(spark, tmp_path):
+def test_the_rows_stay_at_their_version(kind, spark, tmp_path):
     from delvec import sql
 
-    table = table_of(spark, tmp_path / "t", DDL, [(1, 1, "a")])
+    table = kind.table(spark, tmp_path / "t", DDL, [(1, 1, "a")])
     frame = sql(spark, f"SELECT * FROM delvec.`{table.location}`")
     table.append(frame_of(spark, DDL, [(2, 2, "b")]))
     assert frame.count() == 1

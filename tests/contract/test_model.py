@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import functions
 
-from delta_writer import read_by_delta_rs, read_by_duckdb
+from contract.kinds import ANY_COLUMN_NAMES, CHANGE_FILES, ROW_IDS, VECTORS_OFF, Kind
 from delvec import detect
 from delvec.errors import InvalidOperationError
 from delvec.spark import remove_rows
@@ -37,50 +38,46 @@ pytestmark = pytest.mark.spark
 STEPS = 6
 ORDINARY, SLOW = 6, 60
 NAMES = ["plain", "dot.ted", "tick`ed", "Ünï", "select", "target", "source", "row_index", "file_path", "_x"]
-# Without column mapping Delta allows no such names.
+# Only tables whose columns may have any name allow these.
 SPACED = ["with space", "a,b", "p=q", "(x)"]
+# How often a table has a feature.
+FEATURES = {VECTORS_OFF: 0.33, CHANGE_FILES: 0.5, ROW_IDS: 0.33, ANY_COLUMN_NAMES: 0.4}
 
 
-def random_table(rng: random.Random) -> tuple[Model, dict[str, str]]:
-    """Columns of a table, in the model, and properties."""
-    mapped = rng.random() < 0.4
-    names = iter(rng.sample([*NAMES, *SPACED] if mapped else NAMES, 7))
+def random_table(rng: random.Random, features: Sequence[str]) -> Model:
+    """A model with random columns and partitions, and no rows yet."""
+    names = iter(rng.sample([*NAMES, *SPACED] if ANY_COLUMN_NAMES in features else NAMES, 7))
     parts = [(next(names), rng.choice([*PLAIN, "text"])) for _ in range(rng.choice([0, 1, 1, 2]))]
     others = [(next(names), rng.choice(list(KINDS))) for _ in range(rng.randrange(1, 5))]
     fields = [*parts, *others]
     rng.shuffle(fields)
-    properties = {
-        "delta.enableDeletionVectors": rng.choice(["true", "true", "false"]),
-        "delta.enableChangeDataFeed": rng.choice(["true", "false"]),
-        "delvec.rewriteDeletedShare": rng.choice(["0.99", "0.5", "0.1"]),
-        "delta.checkpointInterval": rng.choice(["2", "3", "10"]),
-        "delta.enableInCommitTimestamps": rng.choice(["true", "false"]),
-        "delta.enableRowTracking": rng.choice(["true", "false", "false"]),
-        "delta.checkpointPolicy": rng.choice(["classic", "v2"]),
-    }
-    if mapped:
-        properties["delta.columnMapping.mode"] = "name"
-    return Model({KEY: "long", **dict(fields)}, tuple(name for name, _ in parts)), properties
+    return Model({KEY: "long", **dict(fields)}, tuple(name for name, _ in parts))
 
 
-class Sequence:
+class Run:
     """A table, its model, and what was done to both."""
 
-    def __init__(self, spark: Any, root: Path, seed: int) -> None:
-        from delvec.table import Table
-
-        self.spark, self.rng = spark, random.Random(seed)
-        self.model, properties = random_table(self.rng)
-        self.mapped = "delta.columnMapping.mode" in properties
-        self.told: list[object] = [self.model.columns.copy(), self.model.partition_by, properties]
+    def __init__(self, kind: Kind, spark: Any, root: Path, seed: int) -> None:
+        self.kind, self.spark, self.rng = kind, spark, random.Random(seed)
+        self.features = tuple(name for name, odds in FEATURES.items() if self.rng.random() < odds)
+        self.model = random_table(self.rng, self.features)
+        properties = kind.random_properties(self.rng)
+        properties["delvec.rewriteDeletedShare"] = self.rng.choice(["0.99", "0.5", "0.1"])
+        self.done: list[object] = [self.model.columns.copy(), self.model.partition_by]
+        self.done += [self.features, properties]
         self.location = str(root / self.rng.choice(["t", "a b", "é%41", "[x]"]))
         first = random_rows(self.rng, self.model.columns, 30) if self.rng.random() < 0.5 else None
-        made: Any = schema_text(self.model.columns)
+        given: Any = schema_text(self.model.columns)
         if first is not None:
-            made = spark.createDataFrame(arrow_rows(first, self.model.columns)).repartition(3)
+            given = spark.createDataFrame(arrow_rows(first, self.model.columns)).repartition(3)
             self.model.rows = [self.model.stored(row) for row in first]
-        self.table = Table.create(
-            spark, self.location, made, partition_by=self.model.partition_by, properties=properties
+        self.table = kind.create(
+            spark,
+            self.location,
+            given,
+            having=self.features,
+            partition_by=self.model.partition_by,
+            properties=properties,
         )
         self.versions = {0: list(self.model.rows)}
         self.verify()
@@ -89,10 +86,10 @@ class Sequence:
         if not self.model.rows and self.rng.random() < 0.7:
             step: Step = random_append(self.rng, self.model)
         elif self.rng.random() < 0.1:
-            step = SetProperties({"delta.enableDeletionVectors": self.rng.choice(["true", "false"])})
+            step = SetProperties(self.kind.switch_vectors(on=self.rng.random() < 0.5))
         else:
             step = random_step(self.rng, self.model)
-        self.told.append(step)
+        self.done.append(step)
         before = self.table.version
         effect = self.model.apply(step)
         if effect.refused:
@@ -126,13 +123,12 @@ class Sequence:
             self.same(read_rows(table.snapshot(version).plan(), table.storage), held)
 
     def verify_by_others(self) -> None:
+        from delvec.table import Table
+
         # Their common kernel looks for a checkpoint in the folder "A" where the table's is "%41".
         readable = shutil.copytree(self.location, f"{self.location}-copy".replace("%41", ""))
-        for name, read in (("delta-rs", read_by_delta_rs), ("DuckDB", read_by_duckdb)):
-            if reason := unreadable(name, self.mapped, self.model.partition_by):
-                self.told.append(f"not read by {name}: {reason}")
-                continue
-            self.same(read(readable), self.model.rows, name)
+        for read in self.kind.readers_of(Table.open(self.spark, readable)):
+            self.same(read(readable), self.model.rows, read.__name__)
 
     def same(self, found: list[Any], expected: list[Any], reader: str = "delvec") -> None:
         order = list(self.model.columns)
@@ -143,14 +139,7 @@ class Sequence:
         assert mine == theirs, f"{reader} lost {mine - theirs}, gained {theirs - mine}\n{self}"
 
     def __repr__(self) -> str:
-        return "\n".join(map(str, self.told))
-
-
-def unreadable(reader: str, mapped: bool, partition_by: tuple[str, ...]) -> str | None:
-    """Why this reader cannot be asked, if so."""
-    if reader == "DuckDB" and mapped and partition_by:
-        return "partition columns of a table with column mapping are all null in DuckDB"
-    return None
+        return "\n".join(map(str, self.done))
 
 
 @pytest.fixture(autouse=True)
@@ -160,8 +149,8 @@ def found_as_bits(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
         monkeypatch.setattr(remove_rows, "FEW_ROWS", 0)
 
 
-def run(spark: Any, root: Path, seed: int) -> None:
-    sequence = Sequence(spark, root, seed)
+def run(kind: Kind, spark: Any, root: Path, seed: int) -> None:
+    sequence = Run(kind, spark, root, seed)
     for _ in range(STEPS):
         sequence.step()
     sequence.verify_versions()
@@ -169,11 +158,11 @@ def run(spark: Any, root: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(ORDINARY))
-def test_verbs_do_what_the_model_does(spark: Any, tmp_path: Path, seed: int) -> None:
-    run(spark, tmp_path, seed)
+def test_verbs_do_what_the_model_does(kind: Kind, spark: Any, tmp_path: Path, seed: int) -> None:
+    run(kind, spark, tmp_path, seed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(ORDINARY, ORDINARY + SLOW))
-def test_verbs_do_what_the_model_does_in_many_sequences(spark: Any, tmp_path: Path, seed: int) -> None:
-    run(spark, tmp_path, seed)
+def test_verbs_do_what_the_model_does_in_many_runs(kind: Kind, spark: Any, tmp_path: Path, seed: int) -> None:
+    run(kind, spark, tmp_path, seed)

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from contract.kinds import CHANGE_FILES, VECTORS_OFF, Kind
 from delvec.errors import CommitConflictError, InvalidOperationError
 from delvec.spark import commit_and_rerun, remove_rows
 from racing import losing
-from verbs import CHANGES_ON, VECTORS_OFF, changes, rows_of
+from verbs import rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -23,22 +24,22 @@ def rows(spark: Any, *pairs: tuple[int, int]) -> Any:
 
 
 @pytest.fixture
-def made(spark: Any, tmp_path: Path) -> Callable[..., str]:
+def made(kind: Kind, spark: Any, tmp_path: Path) -> Callable[..., str]:
     """A table of one file with the ids 1 to 4, each ten times as large in v."""
-    from delvec.table import Table
 
-    def make(**properties: str) -> str:
+    def make(*having: str, **properties: str) -> str:
         place = str(tmp_path / f"t{len(list(tmp_path.iterdir()))}")
         first = rows(spark, *((i, 10 * i) for i in range(1, 5)))
-        Table.create(spark, place, first, properties=properties or None)
+        kind.create(spark, place, first, having=having, properties=properties)
         return place
 
     return make
 
 
 def data_files(place: str) -> set[str]:
-    kept = (path for path in Path(place).rglob("*") if path.suffix in (".parquet", ".bin"))
-    return {str(path.relative_to(place)) for path in kept if "_delta_log" not in path.parts}
+    """Files below the table's folder that hold rows or say which are deleted."""
+    kept = (path for path in Path(place).rglob("*") if path.suffix in (".parquet", ".bin", ".puffin"))
+    return {str(path.relative_to(place)) for path in kept}
 
 
 def test_a_snapshot_may_miss_rows_that_came(spark: Any, made: Callable[..., str]) -> None:
@@ -196,25 +197,26 @@ def test_an_idempotent_writer_that_lost_to_itself_writes_once(spark: Any, made: 
     assert [row for row in rows_of(table) if row[0] == 9] == [(9, 90)]
 
 
-@pytest.mark.parametrize("properties", [VECTORS_OFF, {"delvec.rewriteDeletedShare": "0.1"}], ids=str)
+@pytest.mark.parametrize(
+    ("having", "properties"), [([VECTORS_OFF], {}), ([], {"delvec.rewriteDeletedShare": "0.1"})], ids=str
+)
 def test_a_file_written_again_is_not_put_on_top_of_a_vector(
-    spark: Any, made: Callable[..., str], properties: dict[str, str]
+    spark: Any, made: Callable[..., str], having: list[str], properties: dict[str, str]
 ) -> None:
     """Else the rows that the winner deleted would be back."""
-    table = losing(spark, made(**properties), lambda other: other.delete("id = 3"))
+    table = losing(spark, made(*having, **properties), lambda other: other.delete("id = 3"))
     assert table.delete("id = 2").metrics["numRuns"] == 2
     assert [row[0] for row in rows_of(table)] == [1, 4]
 
 
-def test_change_files_tell_only_what_was_changed(spark: Any, made: Callable[..., str]) -> None:
+def test_change_files_tell_only_what_was_changed(kind: Kind, spark: Any, made: Callable[..., str]) -> None:
     """The winner takes a row, so that the loser's change file would tell of one too many."""
-    properties = CHANGES_ON | {"delvec.rewriteDeletedShare": "0.6"}
-    place = made(**properties)
+    place = made(CHANGE_FILES, **{"delvec.rewriteDeletedShare": "0.6"})
     table = losing(spark, place, lambda other: other.delete("id = 2"))
     result = table.delete("id > 1 AND id < 5")
     assert result.metrics["numDeletedRows"] == 2
     assert [row[0] for row in rows_of(table)] == [1]
-    assert changes(table, result.version) == {("delete", 3, 30): 1, ("delete", 4, 40): 1}
+    assert kind.changes(table, result.version) == {("delete", 3, 30): 1, ("delete", 4, 40): 1}
 
 
 def test_vectors_that_executors_stored_are_united(

@@ -11,13 +11,13 @@ import random
 import shutil
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import pytest
 
+from contract.kinds import CHANGE_FILES, FREQUENT_CHECKPOINTS, VECTORS_OFF
 from delvec.errors import TableNotFoundError
-from verbs import CHANGES_ON, VECTORS_OFF
 from writers import client, processes
 from writers.client import Place, row_text
 from writers.crashing import DIE, DIED, points_of
@@ -43,6 +43,7 @@ SEED = 20_261
 SAMPLED_CASES, SAMPLED_POINTS = 6, 3
 SECONDS = 60
 TRIES = 3
+OWNER = "owner"
 
 
 def rows(first, last, token=1):
@@ -78,24 +79,21 @@ CASES = {
     ),
     "delete, whole files": (TABLE, Statement(DELETE, 2, where=where(("id", "<", 12)))),
     "delete, all rows": (TABLE, Statement(DELETE, 2)),
-    "delete, copy-on-write": (
-        (created(properties=VECTORS_OFF), SECOND),
-        Statement(DELETE, 2, where=SOME),
-    ),
-    "delete, a checkpoint due": (
-        (created(properties={"delta.checkpointInterval": "2"}), SECOND),
-        Statement(DELETE, 2, where=SOME),
-    ),
+    "delete, files written again": (TABLE, Statement(DELETE, 2, where=SOME)),
+    "delete, a checkpoint due": (TABLE, Statement(DELETE, 2, where=SOME)),
     "update": (TABLE, Statement(UPDATE, 2, where=SOME, moves=True)),
-    "update, change files": (
-        (created(properties=CHANGES_ON), SECOND),
-        Statement(UPDATE, 2, where=SOME),
-    ),
+    "update, change files": (TABLE, Statement(UPDATE, 2, where=SOME)),
     "merge": (TABLE, Statement(MERGE, 2, rows=(row(1, 2), row(14, 2), row(30, 2)))),
     "overwrite": (TABLE, Statement(OVERWRITE, 2, rows=rows(5, 8, 2))),
     "overwrite, where": (TABLE, Statement(OVERWRITE, 2, where=SOME, rows=(row(2, 2),))),
-    "properties": (TABLE, Statement(PROPERTIES, 2, properties={"delta.checkpointInterval": "7"})),
+    "properties": (TABLE, Statement(PROPERTIES, 2, properties={OWNER: "me"})),
 }
+FEATURES = {
+    "delete, files written again": [VECTORS_OFF],
+    "delete, a checkpoint due": [FREQUENT_CHECKPOINTS],
+    "update, change files": [CHANGE_FILES],
+}
+"""What the table of a case has beside what all tables of its kind have."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,7 @@ def servant(server):
 
 
 @pytest.fixture(scope="module")
-def prepared(servant, tmp_path_factory):
+def prepared(kind, servant, tmp_path_factory):
     """Makes cases: the table, and how many storage calls the statement takes when nothing happens."""
     root = tmp_path_factory.mktemp("templates")
     templates = []
@@ -143,7 +141,10 @@ def prepared(servant, tmp_path_factory):
         return template
 
     def prepare(name):
+        options = kind.options(*FEATURES.get(name, ()))
         setup, statement = CASES[name]
+        setup = tuple(of_kind(each, options) for each in setup)
+        statement = of_kind(statement, options)
         before = reduce(lambda state, each: after(state, each)[0], setup, State())
         expected, _ = after(before, statement)
         template, whole = template_of(setup), root / name
@@ -153,6 +154,11 @@ def prepared(servant, tmp_path_factory):
         return Case(name, statement, template, before, expected, tuple(calls))
 
     return prepare
+
+
+def of_kind(statement, options):
+    """The statement, which makes a table with these options if it makes one."""
+    return replace(statement, **options) if statement.verb == CREATE else statement
 
 
 def performed(servant, place, statement):
@@ -168,7 +174,7 @@ def copy(template, place):
 
 def seen(state):
     """What a reader sees of a state."""
-    return None if state.rows is None else (Counter(map(row_text, state.rows)), state.properties)
+    return None if state.rows is None else (Counter(map(row_text, state.rows)), state.properties.get(OWNER))
 
 
 def found_in(place):
@@ -178,9 +184,7 @@ def found_in(place):
         snapshot = judge.table.snapshot()
     except TableNotFoundError:
         return None
-    defaults = {"delta.enableDeletionVectors": "true"}
-    told = {k: v for k, v in snapshot.properties.items() if defaults.get(k) != v}
-    return Counter(map(row_text, judge.rows())), told
+    return Counter(map(row_text, judge.rows())), snapshot.properties.get(OWNER)
 
 
 def happened(server, servant, case, point, place):

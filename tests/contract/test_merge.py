@@ -3,29 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
+from contract.kinds import ANY_COLUMN_NAMES, APPEND_ONLY, CHANGE_FILES, VECTORS_OFF, Written
 from delvec.errors import InvalidOperationError
 from scanning import collected
-from verbs import (
-    CHANGES_ON,
-    KINDS,
-    TRUSTED,
-    VECTORS_OFF,
-    action_counts,
-    actions,
-    changes,
-    frame_of,
-    holds,
-    read_alike_by_others,
-    refused,
-    rows_of,
-    table_of,
-    unchanged,
-)
+from verbs import frame_of, holds, refused, rows_of, unchanged
 
 pytestmark = pytest.mark.spark
 
@@ -35,8 +19,8 @@ ON = "target.id = source.id"
 
 
 @pytest.fixture
-def table(spark, tmp_path):
-    return table_of(spark, tmp_path / "t", DDL, ROWS, partition_by=["p"])
+def table(kind, spark, tmp_path):
+    return kind.table(spark, tmp_path / "t", DDL, ROWS, partition_by=["p"])
 
 
 @pytest.fixture
@@ -49,9 +33,9 @@ def upserted(first=6, last=10):
     return [row for row in ROWS if row[0] < first] + [(i, f"s{i}", i % 2) for i in range(first, last)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.core
 def test_every_kind_of_table_gets_the_same_rows(spark, tmp_path, source, kind):
-    table = table_of(spark, tmp_path / "t", DDL, ROWS, partition_by=["p"], properties=KINDS[kind])
+    table = kind.table(spark, tmp_path / "t", DDL, ROWS, partition_by=["p"])
     result = (
         table.merge(source, ON)
         .when_matched_delete("source.id = 6")
@@ -64,12 +48,12 @@ def test_every_kind_of_table_gets_the_same_rows(spark, tmp_path, source, kind):
     counts = {name: result.metrics[f"numTargetRows{name}"] for name in ("Updated", "Deleted", "Inserted")}
     assert counts == {"Updated": 2, "Deleted": 2, "Inserted": 1}
     holds(table, [(0, "n0?", 0), *ROWS[2:6], (7, "s7", 1), (8, "s8", 0)])
-    read_alike_by_others(table, *TRUSTED.get(kind, ()))
+    kind.is_read_by_others(table)
 
 
-def test_an_upsert_sets_vectors_and_adds_a_file_for_each_partition(table, source):
+def test_an_upsert_sets_vectors_and_adds_a_file_for_each_partition(kind, table, source):
     table.merge(source, ON).when_matched_update_all().when_not_matched_insert_all().execute()
-    assert action_counts(table) == {"added": 2, "removed": 0, "vectors": 2, "changes": 0}
+    assert kind.written(table) == Written(added=2, more_deleted=2)
     holds(table, upserted())
 
 
@@ -132,11 +116,10 @@ def test_all_needs_all_columns(spark, table, clause):
         getattr(table.merge(source, ON), clause)().execute()
 
 
-@pytest.mark.parametrize("vectors", [{}, VECTORS_OFF])
-def test_columns_are_added_where_asked_nested_ones_too(spark, tmp_path, vectors):
+@pytest.mark.parametrize("more", [[], [VECTORS_OFF]], ids=str)
+def test_columns_are_added_where_asked_nested_ones_too(kind, spark, tmp_path, more):
     rows = [(1, {"x": 1}), (2, {"x": 2}), (3, None)]
-    properties = CHANGES_ON | vectors
-    table = table_of(spark, tmp_path / "t", "id int, s struct<x int>", rows, properties=properties)
+    table = kind.table(spark, tmp_path / "t", "id int, s struct<x int>", rows, having=[CHANGE_FILES, *more])
     source = frame_of(
         spark,
         "id int, s struct<x int, y string>, late double",
@@ -159,15 +142,9 @@ def test_columns_are_added_where_asked_nested_ones_too(spark, tmp_path, vectors)
             (4, None, 4.5),
         ],
     )
-    told = Counter({"insert": 1, "update_postimage": 2, "update_preimage": 2})
-    assert Counter(change_kinds(table)) == told
-    read_alike_by_others(table)
-
-
-def change_kinds(table):
-    """The kinds of the newest commit's changes."""
-    places = [Path(table.location) / action["cdc"]["path"] for action in actions(table) if "cdc" in action]
-    return [kind for place in places for kind in pq.ParquetFile(place).read()["_change_type"].to_pylist()]
+    counts = Counter({"insert": 1, "update_postimage": 2, "update_preimage": 2})
+    assert Counter(change[0] for change in kind.changes(table).elements()) == counts
+    kind.is_read_by_others(table)
 
 
 def test_columns_added_by_a_source_that_changes_no_row(spark, table):
@@ -197,14 +174,14 @@ def test_a_target_row_matched_twice_is_refused_with_an_example_and_the_count(spa
     assert merge.execute().metrics["numTargetRowsUpdated"] == 3  # one clause's row for each
 
 
-def test_a_single_unconditional_delete_may_match_twice(spark, tmp_path):
-    table = table_of(spark, tmp_path / "t", DDL, ROWS, properties=CHANGES_ON)
+def test_a_single_unconditional_delete_may_match_twice(kind, spark, tmp_path):
+    table = kind.table(spark, tmp_path / "t", DDL, ROWS, having=[CHANGE_FILES])
     source = frame_of(spark, DDL, [(1, "a", 1), (1, "b", 1), (9, "c", 1)])
     merge = table.merge(source, ON).when_matched_delete().when_not_matched_insert_all()
     result = merge.execute()
     assert (result.metrics["numTargetRowsDeleted"], result.metrics["numTargetRowsInserted"]) == (1, 1)
     holds(table, [*(row for row in ROWS if row[0] != 1), (9, "c", 1)])
-    assert changes(table) == {("delete", 1, "n1", 1): 1, ("insert", 9, "c", 1): 1}
+    assert kind.changes(table) == {("delete", 1, "n1", 1): 1, ("insert", 9, "c", 1): 1}
 
 
 def test_source_rows_that_are_equal_are_all_inserted(spark, table):
@@ -213,6 +190,7 @@ def test_source_rows_that_are_equal_are_all_inserted(spark, table):
     holds(table, [*ROWS, (9, "c", 1), (9, "c", 1)])
 
 
+@pytest.mark.core
 def test_the_source_may_be_the_table_itself(table):
     source = table.to_df(where="id < 3")
     merge = table.merge(source, "target.id = source.id + 6")
@@ -220,11 +198,11 @@ def test_the_source_may_be_the_table_itself(table):
     holds(table, [*ROWS[:6], (6, "n0", 0), (7, "n1", 1), ROWS[2]])
 
 
-def test_an_empty_source_and_an_empty_table(spark, tmp_path, table):
+def test_an_empty_source_and_an_empty_table(kind, spark, tmp_path, table):
     nothing = frame_of(spark, DDL, [])
     with unchanged(table):
         table.merge(nothing, ON).when_matched_delete().when_not_matched_insert_all().execute()
-    empty = table_of(spark, tmp_path / "e", DDL)
+    empty = kind.table(spark, tmp_path / "e", DDL)
     with unchanged(empty):
         empty.merge(nothing, ON).when_matched_delete().when_not_matched_by_source_delete().execute()
     source = frame_of(spark, DDL, ROWS)
@@ -234,8 +212,8 @@ def test_an_empty_source_and_an_empty_table(spark, tmp_path, table):
     holds(table, [])
 
 
-def test_null_keys_match_only_where_asked(spark, tmp_path):
-    table = table_of(spark, tmp_path / "t", "id int, name string", [(None, "null"), (1, "one")])
+def test_null_keys_match_only_where_asked(kind, spark, tmp_path):
+    table = kind.table(spark, tmp_path / "t", "id int, name string", [(None, "null"), (1, "one")])
     source = frame_of(spark, "id int, name string", [(None, "new"), (1, "1")])
     table.merge(source, "target.id <=> source.id").when_matched_update_all().execute()
     holds(table, [(None, "new"), (1, "1")])
@@ -253,10 +231,10 @@ def test_conditions_with_partition_columns_and_without_equality(spark, table):
     holds(table, [(i, "low", i % 2) for i in (0, 1, 3)])
 
 
-def test_a_partition_column_may_be_set(table, source):
+def test_a_partition_column_may_be_set(kind, table, source):
     table.merge(source, ON).when_matched_update({"p": "source.id + 100"}).execute()
     holds(table, [*ROWS[:6], (6, "n6", 106), (7, "n7", 107)])
-    read_alike_by_others(table)
+    kind.is_read_by_others(table)
 
 
 def test_other_aliases(table, source):
@@ -265,10 +243,10 @@ def test_other_aliases(table, source):
     holds(table, [*ROWS[:6], (6, "n6s6", 0), (7, "n7s7", 1), (8, "s8", 0), (9, "s9", 1)])
 
 
-def test_columns_named_like_our_own(spark, tmp_path):
+def test_columns_named_like_our_own(kind, spark, tmp_path):
     ddl = "target int, source int, `a.b` int, __delvec_row int, __delvec_m_clause int"
-    properties = {"delta.columnMapping.mode": "name"}
-    table = table_of(spark, tmp_path / "t", ddl, [(1, 1, 1, 1, 1), (2, 2, 2, 2, 2)], properties=properties)
+    rows = [(1, 1, 1, 1, 1), (2, 2, 2, 2, 2)]
+    table = kind.table(spark, tmp_path / "t", ddl, rows, having=[ANY_COLUMN_NAMES])
     source = frame_of(spark, ddl, [(2, 20, 20, 20, 20), (3, 30, 30, 30, 30)])
     merge = table.merge(source, "target.target = source.target AND target.`a.b` < source.`a.b`")
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
@@ -279,11 +257,11 @@ def test_columns_named_like_our_own(spark, tmp_path):
     assert (3, 7, 8, 30, 30) in rows_of(table)
 
 
-def test_only_rows_that_are_written_must_keep_to_the_rules(spark, tmp_path):
+def test_only_rows_that_are_written_must_keep_to_the_rules(kind, spark, tmp_path):
     """A source row that no clause inserts may hold what the table refuses."""
     ddl = "id int NOT NULL, tiny tinyint, name string NOT NULL"
-    properties = {"delta.constraints.short": "length(name) < 5"}
-    table = table_of(spark, tmp_path / "t", ddl, [(1, 1, "a"), (2, 2, "b")], properties=properties)
+    properties = kind.constraint("short", "length(name) < 5")
+    table = kind.table(spark, tmp_path / "t", ddl, [(1, 1, "a"), (2, 2, "b")], properties=properties)
     source = frame_of(
         spark, "id int, tiny int, name string", [(1, 1000, None), (2, 2, "much too long"), (3, 3, "c")]
     )
@@ -298,8 +276,8 @@ def test_only_rows_that_are_written_must_keep_to_the_rules(spark, tmp_path):
             table.merge(more, ON).when_not_matched_insert_all(f"source.id = {number}").execute()
 
 
-def test_changes_are_told(spark, tmp_path, source):
-    table = table_of(spark, tmp_path / "t", DDL, ROWS, partition_by=["p"], properties=CHANGES_ON)
+def test_changes_are_told(kind, spark, tmp_path, source):
+    table = kind.table(spark, tmp_path / "t", DDL, ROWS, partition_by=["p"], having=[CHANGE_FILES])
     (
         table.merge(source, ON)
         .when_matched_delete("source.id = 6")
@@ -308,7 +286,7 @@ def test_changes_are_told(spark, tmp_path, source):
         .when_not_matched_by_source_delete("id = 0")
         .execute()
     )
-    assert changes(table) == {
+    assert kind.changes(table) == {
         ("delete", 6, "n6", "0"): 1,
         ("delete", 0, "n0", "0"): 1,
         ("update_preimage", 7, "n7", "1"): 1,
@@ -317,13 +295,13 @@ def test_changes_are_told(spark, tmp_path, source):
     }
 
 
-def test_existing_vectors_are_honoured_where_files_are_written_again(table, source):
+def test_existing_vectors_are_honoured_where_files_are_written_again(kind, table, source):
     table.delete("id IN (0, 6)")
-    table.set_properties(VECTORS_OFF)
+    table.set_properties(kind.properties(VECTORS_OFF))
     table.merge(source, ON).when_matched_update_all().when_not_matched_insert_all().execute()
-    assert action_counts(table)["vectors"] == 0
+    assert kind.written(table).more_deleted == 0
     holds(table, [row for row in upserted() if row[0] != 0])
-    read_alike_by_others(table)
+    kind.is_read_by_others(table)
 
 
 @pytest.mark.parametrize(
@@ -375,8 +353,8 @@ def test_equal_aliases_and_doubled_source_columns_are_refused(spark, table, sour
         table.merge(doubled, ON).when_matched_update_all().execute()
 
 
-def test_append_only_tables_take_inserts_alone(spark, tmp_path, source):
-    table = table_of(spark, tmp_path / "t", DDL, ROWS, properties={"delta.appendOnly": "true"})
+def test_append_only_tables_take_inserts_alone(kind, spark, tmp_path, source):
+    table = kind.table(spark, tmp_path / "t", DDL, ROWS, having=[APPEND_ONLY])
     with refused(table, InvalidOperationError, "append-only"):
         table.merge(source, ON).when_matched_update_all().execute()
     table.merge(source, ON).when_not_matched_insert_all().execute()
@@ -404,9 +382,9 @@ def test_a_source_that_changes_between_runs_is_seen_once(spark, table):
     assert len({row["name"] for row in found}) == 12
 
 
-def test_clauses_add_the_columns_that_they_assign_and_no_others(spark, tmp_path):
+def test_clauses_add_the_columns_that_they_assign_and_no_others(kind, spark, tmp_path):
     rows = [(1, {"x": 1}, 1), (2, {"x": 2}, 2)]
-    table = table_of(spark, tmp_path / "t", "id int, s struct<x int>, p int", rows, partition_by=["p"])
+    table = kind.table(spark, tmp_path / "t", "id int, s struct<x int>, p int", rows, partition_by=["p"])
     source = frame_of(
         spark,
         "id int, s struct<x int, y string, z int>, late double, `a.b` int, unused int, p bigint",
@@ -427,11 +405,11 @@ def test_clauses_add_the_columns_that_they_assign_and_no_others(spark, tmp_path)
             (4, None, 7, None, 6),
         ],
     )
-    read_alike_by_others(table)
+    kind.is_read_by_others(table)
 
 
-def test_an_assigned_struct_brings_its_new_fields(spark, tmp_path):
-    table = table_of(spark, tmp_path / "t", "id int, s struct<x int>", [(1, {"x": 1}), (2, {"x": 2})])
+def test_an_assigned_struct_brings_its_new_fields(kind, spark, tmp_path):
+    table = kind.table(spark, tmp_path / "t", "id int, s struct<x int>", [(1, {"x": 1}), (2, {"x": 2})])
     source = frame_of(spark, "id int, s struct<x bigint, y string>", [(2, {"x": 20, "y": "b"})])
     table.merge(source, ON, merge_schema=True).when_matched_update({"s": "source.s"}).execute()
     assert table.schema.simpleString() == "struct<id:int,s:struct<x:int,y:string>>"
@@ -449,8 +427,8 @@ def test_a_column_that_the_source_lacks_is_not_added(spark, table):
         merge.when_not_matched_by_source_update({"other": "1"}).execute()
 
 
-def test_a_field_of_the_tables_struct_comes_before_a_source_column_with_a_dot(spark, tmp_path):
-    table = table_of(spark, tmp_path / "t", "id int, a struct<b int>", [(1, {"b": 1}), (2, {"b": 2})])
+def test_a_field_of_the_tables_struct_comes_before_a_source_column_with_a_dot(kind, spark, tmp_path):
+    table = kind.table(spark, tmp_path / "t", "id int, a struct<b int>", [(1, {"b": 1}), (2, {"b": 2})])
     source = frame_of(spark, "id int, `a.b` int", [(2, 20)])
     merge = table.merge(source, ON, merge_schema=True)
     merge.when_matched_update({"a.b": "source.`a.b`"}).execute()
@@ -464,9 +442,9 @@ def test_names_without_a_part_are_unknown(table, source, name):
         table.merge(source, ON, merge_schema=True).when_matched_update({name: "1"}).execute()
 
 
-def test_an_assigned_array_or_map_keeps_its_types_and_brings_new_fields(spark, tmp_path):
+def test_an_assigned_array_or_map_keeps_its_types_and_brings_new_fields(kind, spark, tmp_path):
     ddl = "id int, x array<int>, m map<int, struct<v int>>, s array<struct<v int>>"
-    table = table_of(spark, tmp_path / "t", ddl, [(1, [1], {1: {"v": 1}}, [{"v": 1}])])
+    table = kind.table(spark, tmp_path / "t", ddl, [(1, [1], {1: {"v": 1}}, [{"v": 1}])])
     wide = "id int, x array<bigint>, m map<bigint, struct<v bigint, w int>>, s array<struct<v bigint, w int>>"
     source = frame_of(spark, wide, [(1, [2], {2: {"v": 2, "w": 3}}, [{"v": 2, "w": 3}])])
     merge = table.merge(source, ON, merge_schema=True)

@@ -1,0 +1,16 @@
+"""The kind of table that a test runs on."""
+
+from __future__ import annotations
+
+from command_line import delvec, in_spark, started
+from contract.kinds import KINDS
+
+__all__ = ["delvec", "in_spark", "started"]
+
+
+def pytest_generate_tests(metafunc):
+    """Tests marked ``core`` run on every kind, others on one kind of each format."""
+    if "kind" in metafunc.fixturenames:
+        core = metafunc.definition.get_closest_marker("core") is not None
+        kinds = [kind for kind in KINDS if core or kind.whole]
+        metafunc.parametrize("kind", kinds, ids=lambda kind: kind.name, scope="session")

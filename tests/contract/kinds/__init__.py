@@ -1,0 +1,36 @@
+"""The kinds of tables that the contract suite runs on.
+
+A kind says how its tables are created, what one of their commits wrote, and who else can read them. Tests
+marked ``core`` run on every kind, all others on the kinds that are ``whole``: one for each format. A new
+format adds a module here and its kinds to ``KINDS``.
+"""
+
+from __future__ import annotations
+
+from contract.kinds.delta import DELTA_KINDS
+from contract.kinds.kind import (
+    ANY_COLUMN_NAMES,
+    APPEND_ONLY,
+    CHANGE_FILES,
+    FREQUENT_CHECKPOINTS,
+    ROW_IDS,
+    TYPE_WIDENING,
+    VECTORS_OFF,
+    Kind,
+    Written,
+)
+
+KINDS: tuple[Kind, ...] = DELTA_KINDS
+
+__all__ = [
+    "ANY_COLUMN_NAMES",
+    "APPEND_ONLY",
+    "CHANGE_FILES",
+    "FREQUENT_CHECKPOINTS",
+    "KINDS",
+    "ROW_IDS",
+    "TYPE_WIDENING",
+    "VECTORS_OFF",
+    "Kind",
+    "Written",
+]

@@ -1,0 +1,143 @@
+"""Kinds of Delta tables."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import random
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from contract.kinds.kind import (
+    ANY_COLUMN_NAMES,
+    APPEND_ONLY,
+    CHANGE_FILES,
+    FREQUENT_CHECKPOINTS,
+    ROW_IDS,
+    TYPE_WIDENING,
+    VECTORS_OFF,
+    Kind,
+    Reader,
+    Written,
+)
+from delta_writer import read_by_delta_rs, read_by_duckdb
+from lake import Lake
+
+_PROPERTIES = {
+    VECTORS_OFF: {"delta.enableDeletionVectors": "false"},
+    CHANGE_FILES: {"delta.enableChangeDataFeed": "true"},
+    ROW_IDS: {"delta.enableRowTracking": "true"},
+    ANY_COLUMN_NAMES: {"delta.columnMapping.mode": "name"},
+    APPEND_ONLY: {"delta.appendOnly": "true"},
+    TYPE_WIDENING: {"delta.enableTypeWidening": "true"},
+    FREQUENT_CHECKPOINTS: {"delta.checkpointInterval": "2"},
+}
+
+_WRITTEN: dict[str, Path] = {}
+
+
+@dataclass(frozen=True)
+class DeltaKind(Kind):
+    def properties(self, *features: str) -> Mapping[str, str]:
+        return {key: value for feature in features for key, value in _PROPERTIES[feature].items()}
+
+    def constraint(self, name: str, condition: str) -> Mapping[str, str]:
+        return {f"delta.constraints.{name}": condition}
+
+    def written(self, table: Any, version: int | None = None) -> Written:
+        actions = _actions(table, version)
+        adds = [action["add"] for action in actions if "add" in action]
+        with_vectors = {add["path"] for add in adds if add.get("deletionVector")}
+        removes = [action["remove"] for action in actions if "remove" in action]
+        return Written(
+            added=len(adds) - len(with_vectors),
+            removed=sum(remove["path"] not in with_vectors for remove in removes),
+            more_deleted=len(with_vectors),
+            change_files=sum("cdc" in action for action in actions),
+        )
+
+    def changes(self, table: Any, version: int | None = None) -> Counter[tuple[Any, ...]]:
+        found: Counter[tuple[Any, ...]] = Counter()
+        for action in _actions(table, version):
+            if "cdc" in action:
+                rows = pq.ParquetFile(Path(table.location) / action["cdc"]["path"]).read()
+                values: Mapping[str, Any] = action["cdc"]["partitionValues"]
+                for row in rows.to_pylist():
+                    change = row.pop("_change_type")
+                    found[change, *row.values(), *values.values()] += 1
+        return found
+
+    def switch_vectors(self, *, on: bool) -> Mapping[str, str]:
+        return {"delta.enableDeletionVectors": str(on).lower()}
+
+    def random_properties(self, rng: random.Random) -> dict[str, str]:
+        return {
+            "delta.checkpointInterval": rng.choice(["2", "3", "10"]),
+            "delta.checkpointPolicy": rng.choice(["classic", "v2"]),
+            "delta.enableInCommitTimestamps": rng.choice(["true", "false"]),
+        }
+
+    def readers_of(self, table: Any) -> tuple[Reader, ...]:
+        unable = set()
+        mapped = table.properties.get("delta.columnMapping.mode", "none") != "none"
+        if mapped and table._table.snapshot().partition_columns:
+            unable.add(read_by_duckdb)  # it reads null in such partition columns
+        if "%" in table.location:
+            unable.add(read_by_duckdb)  # it does not find the folder
+        (protocol,) = (action["protocol"] for action in _actions(table, 0) if "protocol" in action)
+        if "typeWidening" in protocol.get("readerFeatures", ()):
+            unable.add(read_by_delta_rs)
+        return tuple(read for read in self.readers if read not in unable)
+
+    def table(self, spark: Any, place: Any, ddl: str, rows: Any = (), **options: Any) -> Any:
+        """Equal tables are written once and copied: their logs have no absolute paths."""
+        from delvec.table import Table
+
+        if not rows:
+            return super().table(spark, place, ddl, rows, **options)
+        zone = spark.conf.get("spark.sql.session.timeZone")
+        key = repr((self.name, ddl, [tuple(row) for row in rows], sorted(options.items()), zone))
+        if key not in _WRITTEN:
+            template = _templates() / str(len(_WRITTEN))
+            super().table(spark, template, ddl, rows, **options)
+            _WRITTEN[key] = template
+        shutil.copytree(_WRITTEN[key], place)
+        return Table.open(spark, str(place))
+
+    def lake(self, root: Path, schema: Any, **options: Any) -> Lake:
+        mapping = "name" if ANY_COLUMN_NAMES in self.features else None
+        return Lake(root, schema, **{"mapping": mapping, **options})
+
+
+@functools.cache
+def _templates() -> Path:
+    """A folder for tables that are written once; it goes with the process."""
+    folder = tempfile.mkdtemp(prefix="delvec-tests-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
+def _actions(table: Any, version: int | None) -> list[dict[str, Any]]:
+    number = table.version if version is None else version
+    text = (Path(table.location) / f"_delta_log/{number:020d}.json").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+_ALL_READERS = (read_by_delta_rs, read_by_duckdb)
+
+DELTA_KINDS = (
+    DeltaKind("delta", whole=True, readers=_ALL_READERS, format="delta"),
+    DeltaKind("delta-without-vectors", (VECTORS_OFF,), readers=_ALL_READERS, format="delta"),
+    DeltaKind("delta-column-mapping", (ANY_COLUMN_NAMES,), readers=_ALL_READERS, format="delta"),
+    DeltaKind(
+        "delta-row-tracking-and-change-files", (ROW_IDS, CHANGE_FILES), readers=_ALL_READERS, format="delta"
+    ),
+)

@@ -1,0 +1,132 @@
+"""What the contract suite asks of a kind of table."""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rows import multiset
+from scanning import collected, plain
+
+# What a test may ask of a table, in words that belong to no format.
+VECTORS_OFF = "deletes rewrite files"
+CHANGE_FILES = "changes are also written as files"
+ROW_IDS = "rows have ids"
+ANY_COLUMN_NAMES = "columns may have any name"
+APPEND_ONLY = "rows are only added"
+TYPE_WIDENING = "types of columns may be widened"
+FREQUENT_CHECKPOINTS = "the log is summarised after every second commit"
+
+Reader = Callable[[str], list[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a commit wrote: the data files that it added and removed, those that stay and have more deleted
+    rows than before, and the files that tell of changes.
+    """
+
+    added: int = 0
+    removed: int = 0
+    more_deleted: int = 0
+    change_files: int = 0
+
+
+@dataclass(frozen=True)
+class Kind(ABC):
+    """A kind of table. ``features``: what all of its tables have. ``whole``: not only the core runs on it."""
+
+    name: str
+    features: tuple[str, ...] = ()
+    whole: bool = False
+    readers: tuple[Reader, ...] = field(default=(), kw_only=True)
+    format: str = field(default="", kw_only=True)
+    format_version: int | None = field(default=None, kw_only=True)
+
+    @abstractmethod
+    def properties(self, *features: str) -> Mapping[str, str]:
+        """The properties that switch features on; KeyError for a feature that the format lacks."""
+
+    @abstractmethod
+    def constraint(self, name: str, condition: str) -> Mapping[str, str]:
+        """The properties of a table whose rows must satisfy a condition."""
+
+    @abstractmethod
+    def written(self, table: Any, version: int | None = None) -> Written:
+        """What the commit of a version, or of the newest, wrote; read without delvec."""
+
+    @abstractmethod
+    def changes(self, table: Any, version: int | None = None) -> Counter[tuple[Any, ...]]:
+        """The rows of a commit's change files: the change, the columns, the partition values as texts."""
+
+    @abstractmethod
+    def lake(self, root: Path, schema: Any, **options: Any) -> Any:
+        """A table whose data files are written one by one, without delvec and Spark: see ``lake.Lake``."""
+
+    @abstractmethod
+    def switch_vectors(self, *, on: bool) -> Mapping[str, str]:
+        """The properties that make later deletes write vectors, or rewrite files."""
+
+    def random_properties(self, rng: random.Random) -> dict[str, str]:
+        """Properties that change how commits are written, and no rows."""
+        del rng
+        return {}
+
+    def readers_of(self, table: Any) -> tuple[Reader, ...]:
+        """The other engines that can read this table."""
+        del table
+        return self.readers
+
+    def having(self, *features: str) -> dict[str, str]:
+        """The properties of a table with these features too; skips the test if the format lacks one."""
+        try:
+            return dict(self.properties(*self.features, *features))
+        except KeyError as error:
+            pytest.skip(f"{self.name} has no tables where {error.args[0]}")
+
+    def create(
+        self,
+        spark: Any,
+        place: Any,
+        given: Any,
+        *,
+        having: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Any:
+        """``Table.create`` of this kind. ``having``: further features of the table."""
+        from delvec.table import Table
+
+        made = self.options(*having)
+        made["properties"] |= dict(properties or {})
+        return Table.create(spark, str(place), given, **made, **options)
+
+    def options(self, *features: str) -> dict[str, Any]:
+        """The arguments of ``Table.create`` that make a table of this kind."""
+        return {
+            "format": self.format,
+            "format_version": self.format_version,
+            "properties": self.having(*features),
+        }
+
+    def table(self, spark: Any, place: Any, ddl: str, rows: Any = (), **options: Any) -> Any:
+        """A table whose rows are in one file for each partition; version 0 has none of them."""
+        table = self.create(spark, place, ddl, **options)
+        if rows:
+            table.append(spark.createDataFrame([tuple(row) for row in rows], ddl).coalesce(1))
+        return table
+
+    def is_read_by_others(self, table: Any) -> None:
+        """Other engines read the rows that delvec reads."""
+        assert self.readers_of(table) or not self.readers
+        mine = multiset(collected(table.to_df()))
+        for read in self.readers_of(table):
+            theirs = multiset(plain(row) for row in read(table.location))
+            assert theirs == mine, f"{read.__name__}: lost {mine - theirs}, gained {theirs - mine}"

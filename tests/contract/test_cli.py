@@ -1,0 +1,43 @@
+"""The command line on every kind of table: what it shows and changes; the table is sound afterwards."""
+
+from __future__ import annotations
+
+import pytest
+
+from verbs import holds
+
+pytestmark = [pytest.mark.spark, pytest.mark.core]
+
+DDL = "id bigint, name string, p int"
+ROWS = [(i, f"n{i}", i % 2) for i in range(10)]
+
+
+@pytest.fixture
+def table(kind, spark, tmp_path):
+    return kind.table(spark, tmp_path / "t", DDL, ROWS, partition_by=["p"])
+
+
+def test_what_is_shown(delvec, kind, table):
+    shown = delvec("show", table.location, "--json").json
+    assert (shown["format"], shown["version"], shown["partition_columns"]) == (kind.format, 1, ["p"])
+    assert [column["name"] for column in shown["schema"]] == ["id", "name", "p"]
+    assert shown["rows"] == {"physical": 10, "deleted": 0, "live": 10}
+    files = delvec("files", table.location, "--where", "p = 1", "--json").json
+    assert [(file["rows"], file["partition"]) for file in files["files"]] == [(5, {"p": 1})]
+    assert (files["total"], files["skipped"]) == (1, 1)
+
+
+def test_what_is_changed(delvec, in_spark, table):
+    location = table.location
+    deleted = delvec("delete", location, "--where", "id IN (1, 2)", "--yes", "--json").json
+    assert (deleted["version"], deleted["metrics"]["numDeletedRows"]) == (2, 2)
+    updated = delvec(
+        "update", location, "--set", "name = upper(name)", "--where", "id > 7", "--yes", "--json"
+    )
+    assert updated.json["metrics"]["numUpdatedRows"] == 2
+    assert delvec("sql", f"DELETE FROM delvec.`{location}` WHERE id = 3", "--yes").code == 0
+    holds(table, [(i, name.upper() if i > 7 else name, p) for i, name, p in ROWS if i not in {1, 2, 3}])
+    commits = delvec("history", location, "--json").json["commits"]
+    assert [commit["operation"] for commit in commits][:3] == ["DELETE", "UPDATE", "DELETE"]
+    assert delvec("show", location, "--json").json["rows"]["live"] == 7
+    assert delvec("verify", location).code == 0
