@@ -8,9 +8,9 @@ export DELVEC_CACHE := $(CACHE)
 # Build tools are pinned as well.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Tests run side by side, one process a core; a file's tests stay together.
+# Tests run side by side, one process a core; a file's tests stay together, long files start first (tests/local_spark.py).
 WORKERS ?= 2
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # Tests run each query once: what the JVM's second compiler would win later costs them a sixth of their time.
 test test-slow interop test-matrix: export SPARK_SUBMIT_OPTS := -XX:TieredStopAtLevel=1
 

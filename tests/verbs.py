@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -34,13 +38,33 @@ TRUSTED = {"mapped": (read_by_delta_rs,)}
 
 
 def table_of(spark: Any, place: Any, ddl: str, rows: Any = (), **options: Any) -> Any:
-    """A table whose rows are in one file for each partition."""
+    """A table whose rows are in one file for each partition.
+
+    Equal tables are written once and then copied, which is much quicker: their logs have no absolute paths.
+    """
     from delvec.table import Table
 
-    table = Table.create(spark, str(place), ddl, **options)
-    if rows:
-        table.append(frame_of(spark, ddl, rows))
-    return table
+    if not rows:
+        return Table.create(spark, str(place), ddl, **options)
+    settings = sorted(settings_of(spark).items())
+    key = repr((ddl, [tuple(row) for row in rows], sorted(options.items()), settings))
+    if key not in _WRITTEN:
+        template = _templates() / str(len(_WRITTEN))
+        Table.create(spark, str(template), ddl, **options).append(frame_of(spark, ddl, rows))
+        _WRITTEN[key] = template
+    shutil.copytree(_WRITTEN[key], place, dirs_exist_ok=True)
+    return Table.open(spark, str(place))
+
+
+_WRITTEN: dict[str, Path] = {}
+
+
+@functools.cache
+def _templates() -> Path:
+    """A folder for tables that are copied; it goes with the process."""
+    folder = tempfile.mkdtemp(prefix="delvec-tests-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def frame_of(spark: Any, ddl: str, rows: Any) -> Any:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
+
 from command_line import delvec, in_spark, started
 from contract.kinds import KINDS
+from writers.server import connect_server
 
 __all__ = ["delvec", "in_spark", "started"]
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """The address of a Spark Connect server, for tests whose writers are processes."""
+    with connect_server(tmp_path_factory.mktemp("server")) as address:
+        yield address
 
 
 def pytest_generate_tests(metafunc):
@@ -13,4 +23,4 @@ def pytest_generate_tests(metafunc):
     if "kind" in metafunc.fixturenames:
         core = metafunc.definition.get_closest_marker("core") is not None
         kinds = [kind for kind in KINDS if core or kind.whole]
-        metafunc.parametrize("kind", kinds, ids=lambda kind: kind.name, scope="session")
+        metafunc.parametrize("kind", kinds, ids=lambda kind: kind.name, scope="module")

@@ -23,7 +23,6 @@ from writers.client import Place, row_text
 from writers.crashing import DIE, DIED, points_of
 from writers.judge import Judge
 from writers.serial import State, after
-from writers.server import connect_server
 from writers.statements import (
     APPEND,
     CREATE,
@@ -109,12 +108,6 @@ class Case:
 
     def points(self):
         return points_of(self.calls)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with connect_server(tmp_path_factory.mktemp("server")) as address:
-        yield address
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,6 @@ from writers.client import CLASSIC, Place, Task, row_text
 from writers.judge import Judge, Told, Verdict, told_in
 from writers.schedule import KEYS, first_rows
 from writers.serial import State, after
-from writers.server import connect_server
 from writers.statements import APPEND, CREATE, DELETE, MERGE, OVERWRITE, UPDATE, Statement, Term, row
 
 pytestmark = pytest.mark.spark
@@ -34,12 +33,6 @@ MORE_TABLES = {
     "partitioned, files written again": ([VECTORS_OFF], PARTITIONED),
     "checkpoints": ([FREQUENT_CHECKPOINTS], {}),
 }
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with connect_server(tmp_path_factory.mktemp("server")) as address:
-        yield address
 
 
 @pytest.fixture(scope="module")

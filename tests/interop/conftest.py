@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -45,15 +46,19 @@ def delta_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
 
 @pytest.fixture(scope="session")
 def written(delta_spark: object, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Writer]:
-    """The table of that name, written when first asked for."""
-    tables: dict[str, Writer] = {}
+    """The table of that name, written when first asked for: once for all workers."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
     def find(name: str) -> Writer:
-        if name not in tables:
-            folder: Path = tmp_path_factory.mktemp(name, numbered=False)
-            writer = Writer(delta_spark, folder / "a table %41")
-            TABLES[name].write(writer)
-            tables[name] = writer
-        return tables[name]
+        folder = shared / "tables" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        writer = Writer(delta_spark, folder / "a table %41")
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (folder / "written").exists():
+                TABLES[name].write(writer)
+                (folder / "written").touch()
+        return writer
 
     return find

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
-import functools
 import json
 import random
-import shutil
-import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +26,7 @@ from contract.kinds.kind import (
 )
 from delta_writer import read_by_delta_rs, read_by_duckdb
 from lake import Lake
+from verbs import table_of
 
 _PROPERTIES = {
     VECTORS_OFF: {"delta.enableDeletionVectors": "false"},
@@ -40,8 +37,6 @@ _PROPERTIES = {
     TYPE_WIDENING: {"delta.enableTypeWidening": "true"},
     FREQUENT_CHECKPOINTS: {"delta.checkpointInterval": "2"},
 }
-
-_WRITTEN: dict[str, Path] = {}
 
 
 @dataclass(frozen=True)
@@ -72,7 +67,7 @@ class DeltaKind(Kind):
                 values: Mapping[str, Any] = action["cdc"]["partitionValues"]
                 for row in rows.to_pylist():
                     change = row.pop("_change_type")
-                    found[change, *row.values(), *values.values()] += 1
+                    found[change, *map(_hashable, row.values()), *values.values()] += 1
         return found
 
     def switch_vectors(self, *, on: bool) -> Mapping[str, str]:
@@ -97,32 +92,25 @@ class DeltaKind(Kind):
             unable.add(read_by_delta_rs)
         return tuple(read for read in self.readers if read not in unable)
 
-    def table(self, spark: Any, place: Any, ddl: str, rows: Any = (), **options: Any) -> Any:
-        """Equal tables are written once and copied: their logs have no absolute paths."""
-        from delvec.table import Table
-
-        if not rows:
-            return super().table(spark, place, ddl, rows, **options)
-        zone = spark.conf.get("spark.sql.session.timeZone")
-        key = repr((self.name, ddl, [tuple(row) for row in rows], sorted(options.items()), zone))
-        if key not in _WRITTEN:
-            template = _templates() / str(len(_WRITTEN))
-            super().table(spark, template, ddl, rows, **options)
-            _WRITTEN[key] = template
-        shutil.copytree(_WRITTEN[key], place)
-        return Table.open(spark, str(place))
+    def table(
+        self, spark: Any, place: Any, ddl: str, rows: Any = (), *, having: Sequence[str] = (), **options: Any
+    ) -> Any:
+        properties = self.having(*having) | dict(options.pop("properties", None) or {})
+        return table_of(spark, place, ddl, rows, properties=properties, **options)
 
     def lake(self, root: Path, schema: Any, **options: Any) -> Lake:
         mapping = "name" if ANY_COLUMN_NAMES in self.features else None
         return Lake(root, schema, **{"mapping": mapping, **options})
 
 
-@functools.cache
-def _templates() -> Path:
-    """A folder for tables that are written once; it goes with the process."""
-    folder = tempfile.mkdtemp(prefix="delvec-tests-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
+def _hashable(value: Any) -> Any:
+    """Structs as tuples of pairs, lists as tuples."""
+    match value:
+        case dict():
+            return tuple((name, _hashable(child)) for name, child in value.items())
+        case list():
+            return tuple(map(_hashable, value))
+    return value
 
 
 def _actions(table: Any, version: int | None) -> list[dict[str, Any]]:
