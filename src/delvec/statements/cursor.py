@@ -69,12 +69,17 @@ IsOurs = Callable[[Name], bool]
 
 
 class Cursor:
-    """A position in the tokens of a statement."""
+    """A position in the tokens of a statement, the last of which is of kind END."""
 
     def __init__(self, source: str, tokens: Sequence[Token]) -> None:
         self.source = source
         self.tokens = tuple(tokens)
         self.at = 0
+
+    @classmethod
+    def over(cls, span: Span) -> Cursor:
+        """A cursor over a part of the text."""
+        return cls(span.source, (*span.tokens, Token(Kind.END, "", span.end)))
 
     @property
     def here(self) -> Token:
@@ -107,10 +112,6 @@ class Cursor:
         for word in words:
             if not self.takes(word):
                 raise self.error(f"expected {word}")
-
-    def expect_symbol(self, text: str) -> None:
-        if not self.takes_symbol(text):
-            raise self.error(f"expected {text}")
 
     def expect_end(self) -> None:
         if not self.is_done:

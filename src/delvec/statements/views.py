@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from delvec import resolver
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.statements.cursor import Cursor, IsOurs, Span
-from delvec.statements.lexer import Kind, Token
+from delvec.statements.lexer import Kind
 from delvec.statements.run_query import Frames
 from delvec.statements.statement import CreateView, ViewKind
 
@@ -84,7 +84,7 @@ def _renamed(rows: DataFrame, statement: CreateView) -> DataFrame:
 
 
 def _names(columns: Span) -> list[str]:
-    cursor = Cursor(columns.source, (*columns.tokens, Token(Kind.END, "", columns.end)))
+    cursor = Cursor.over(columns)
     names = cursor.list_of(lambda: _column(cursor))
     cursor.expect_end()
     return names
