@@ -36,7 +36,7 @@ from delvec.bitmap import Bitmap
 from delvec.delta import vector_writer
 from delvec.delta.action_reader import parse_actions, verify_commit
 from delvec.delta.table import DeltaTable
-from delvec.errors import CorruptVectorError, InvalidOperationError, UnsupportedFeatureError
+from delvec.errors import CorruptVectorError, FormatError, InvalidOperationError, UnsupportedFeatureError
 from delvec.partition_spec import PartitionField, PartitionSpec
 from delvec.plan import Base
 from delvec.row_delta import VECTORS_SCHEMA, Lost, Read, RowDelta, Txn
@@ -286,6 +286,19 @@ def test_clustering_columns_have_statistics_whatever_the_properties_say() -> Non
     committed(append(table, numbers(0, 3)))
     (add,) = bodies(table.storage, 2, "add")
     assert json.loads(add["stats"])["minValues"] == {"id": 0, "name": "n0"}
+
+
+def test_an_invalid_statistics_property_is_refused_only_for_new_files() -> None:
+    table = new_table(properties={"delta.dataSkippingNumIndexedCols": "1"})
+    committed(append(table, numbers(0, 10)))
+    first = f"_delta_log/{0:020d}.json"
+    valid, invalid = (f'"delta.dataSkippingNumIndexedCols":"{value}"'.encode() for value in ("1", "x"))
+    table.storage.put(first, table.storage.read(first).replace(valid, invalid))
+    table = DeltaTable.open(table.location)
+    assert table.snapshot().rules().measured == ()
+    committed(delete(table, {0: [3]}))
+    with pytest.raises(FormatError, match="dataSkippingNumIndexedCols is 'x', expected a number"):
+        append(table, numbers(10, 20))
 
 
 @pytest.mark.parametrize(

@@ -65,10 +65,10 @@ WRITABLE = frozenset(
 
 
 def verify_writable(snapshot: Snapshot, *, rows: bool = True, new_rows: bool = True) -> None:
-    """Refuse by name a table that asks of its writers what delvec does not do.
+    """Refuse a table with a writer feature that delvec does not implement, by the name of the feature.
 
-    ``rows`` false: only metadata changes, and nothing else. ``new_rows`` false: rows are only removed, and
-    what binds the values of new ones does not matter.
+    ``rows`` false: only metadata changes. ``new_rows`` false: rows are only removed, so features that concern
+    the values of new rows are not checked.
     """
     _verify_writer_version(snapshot.protocol, snapshot.location)
     _verify_features_known(snapshot.protocol, snapshot.location)
@@ -80,7 +80,7 @@ def verify_writable(snapshot: Snapshot, *, rows: bool = True, new_rows: bool = T
 
 
 def fields_of(schema: Schema) -> Iterator[tuple[tuple[str, ...], Field]]:
-    """Every field with the names that lead to it, the ones in structs, arrays and maps too."""
+    """All fields with their paths, also those inside of structs, arrays and maps."""
     yield from _fields(schema, ())
 
 
@@ -117,7 +117,7 @@ def _verify_features_known(protocol: Protocol, location: str) -> None:
 
 
 def _verify_no_symlink_manifest(snapshot: Snapshot) -> None:
-    # Its manifests would have to be written after every commit, and cannot tell of vectors.
+    # The manifests would have to be written after every commit, and they cannot express vectors.
     if is_on(snapshot.properties, SYMLINK_MANIFEST):
         raise UnsupportedFeatureError(
             f"{SYMLINK_MANIFEST} is true, but delvec does not update symlink manifests: {snapshot.location}",

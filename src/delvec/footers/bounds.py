@@ -19,6 +19,7 @@ from __future__ import annotations
 import decimal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import orjson
@@ -65,15 +66,14 @@ def read_bounds(footer: Footer, position: int, data_type: DataType) -> Bounds:
     return Bounds([lower for lower, _ in pairs], [upper for _, upper in pairs], covers_nan)
 
 
-def file_bounds(footer: Footer, position: int, bounds: Bounds) -> tuple[Any, Any]:
-    """The bounds of the column at ``position`` over the whole file, from those of its row groups.
+def file_bounds(bounds: Bounds, has_values: Sequence[bool]) -> tuple[Any, Any]:
+    """The bounds of a column over the whole file, from those of its row groups.
 
-    A row group without bounds leaves the file without bounds, unless all its values are null.
+    ``has_values`` is false for row groups in which all values are null. Any other row group without bounds
+    leaves the file without bounds.
     """
-    counts = zip(footer.null_counts(position), footer.value_counts(position), strict=True)
-    has_values = [nulls != values for nulls, values in counts]
-    lowers = [lower for lower, known in zip(bounds.lower, has_values, strict=True) if known]
-    uppers = [upper for upper, known in zip(bounds.upper, has_values, strict=True) if known]
+    lowers = list(compress(bounds.lower, has_values))
+    uppers = list(compress(bounds.upper, has_values))
     if not lowers or None in lowers:
         return None, None
     return min(lowers), None if None in uppers else max(uppers)

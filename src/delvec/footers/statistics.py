@@ -85,9 +85,13 @@ def column_statistics(files: pa.Table, path: ColumnNames) -> ColumnStatistics | 
         if index < 0:
             return None
         array = array.field(index)
-    if [field.name for field in array.type] != list(ColumnStatistics.__slots__):
+    if not _is_statistics(array.type):
         return None  # a struct that contains measured columns
     return ColumnStatistics(*(array.field(name) for name in ColumnStatistics.__slots__))
+
+
+def _is_statistics(kind: pa.DataType) -> bool:
+    return pa.types.is_struct(kind) and [field.name for field in kind] == list(ColumnStatistics.__slots__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,37 +118,29 @@ class _FileValues:
 
 
 def _values(footer: Footer, column: MeasuredColumn) -> _ColumnValues:
-    position = footer.positions.get(column.path)
-    null_count = _null_count(footer, column)
-    if position is None:
-        return _ColumnValues(None, None, upper_covers_nan=False, null_count=null_count, value_count=None)
+    if column.path not in footer.positions:
+        nulls = _nulls_of_nested(footer, column)
+        return _ColumnValues(None, None, upper_covers_nan=False, null_count=nulls, value_count=None)
+    position = footer.positions[column.path]
+    null_counts, value_counts = footer.null_counts(position), footer.value_counts(position)
     bounds = read_bounds(footer, position, column.type)
-    lower, upper = file_bounds(footer, position, bounds)
-    return _ColumnValues(lower, upper, bounds.covers_nan, null_count, sum(footer.value_counts(position)))
+    has_values = [nulls != values for nulls, values in zip(null_counts, value_counts, strict=True)]
+    lower, upper = file_bounds(bounds, has_values)
+    return _ColumnValues(lower, upper, bounds.covers_nan, _total(null_counts), sum(value_counts))
 
 
-def _null_count(footer: Footer, column: MeasuredColumn) -> int | None:
-    if isinstance(column.type, Array | Map):
-        return _null_collections(footer, column.path)
-    path = column.path
-    if column.type == Primitive("variant"):
-        path = (*path, "metadata")  # a variant that is not null has it
-    if path not in footer.positions:
-        is_stored = bool(_leaves_below(footer, column.path))
-        return None if is_stored else footer.record_count  # a column that was not written is null
-    return _total(footer.null_counts(footer.positions[path]))
-
-
-def _null_collections(footer: Footer, path: ColumnNames) -> int | None:
-    """The null arrays or maps. The footer also counts empty ones and null elements, so only 0 is certain."""
-    leaves = _leaves_below(footer, path)
+def _nulls_of_nested(footer: Footer, column: MeasuredColumn) -> int | None:
+    """The rows in which a column without values of its own in the file is null."""
+    leaves = {n: position for n, position in footer.positions.items() if n[: len(column.path)] == column.path}
     if not leaves:
-        return footer.record_count
-    return 0 if any(_total(footer.null_counts(position)) == 0 for position in leaves) else None
-
-
-def _leaves_below(footer: Footer, path: ColumnNames) -> list[int]:
-    return [position for names, position in footer.positions.items() if names[: len(path)] == path]
+        return footer.record_count  # a column that was not written is null
+    if column.type == Primitive("variant"):
+        metadata = leaves.get((*column.path, "metadata"))  # a variant that is not null has it
+        return None if metadata is None else _total(footer.null_counts(metadata))
+    if isinstance(column.type, Array | Map):
+        # The footer also counts empty collections and null elements, so only 0 is certain.
+        return 0 if any(_total(footer.null_counts(leaf)) == 0 for leaf in leaves.values()) else None
+    return None
 
 
 def _total(counts: Sequence[int | None]) -> int | None:

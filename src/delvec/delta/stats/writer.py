@@ -34,6 +34,7 @@ class _JsonColumn:
 
 def new_stats_texts(files: pa.Table, rules: StatsRules) -> list[str]:
     """The text for each of the new ``files``, as `RowDelta.added` has them."""
+    files = files.combine_chunks()
     columns = [_json_column(files, column, rules.string_length) for column in rules.columns]
     counts = files.column("record_count").to_pylist()
     return [_text(count, columns, row) for row, count in enumerate(counts)]
