@@ -32,8 +32,8 @@ demo: setup  ## explain deletion vectors on a small table
 test: setup  ## run the tests that need only Python packages and Java
 	$(PYTEST) -m "not slow and not interop"
 
-test-slow: setup  ## run the slow tests
-	$(PYTEST) -m "slow and not interop" --timeout 3600
+test-slow: setup  ## run the slow tests; those of interop need the official jars
+	$(PYTEST) -m slow --timeout 3600
 
 soak: setup  ## run random writers, readers and crashes for SOAK_MINUTES (30), then check every commit
 	PYTHONPATH=tests $(BIN)/python -W ignore tests/soak/soak.py
@@ -52,7 +52,7 @@ format: setup  ## format the code
 	$(BIN)/ruff format
 
 interop: setup  ## run the tests against the official jars, which are downloaded once
-	$(PYTEST) -m interop --timeout 1800 tests/interop
+	$(PYTEST) -m "interop and not slow" --timeout 1800 tests/interop
 
 bench: setup  ## measure the figures of docs/benchmarks.md
 	$(BIN)/python -m bench vectors log scan write cold writers requests

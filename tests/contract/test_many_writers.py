@@ -24,13 +24,11 @@ SECONDS = 240
 PARTITIONED = {"partition_by": ("p",)}
 TABLES = {
     "plain": ([], {}),
+    "partitioned, files written again": ([VECTORS_OFF], PARTITIONED),
+}
+MORE_TABLES = TABLES | {
     "files written again": ([VECTORS_OFF], {}),
     "partitioned": ([], PARTITIONED),
-}
-MORE_TABLES = {
-    "plain": ([], {}),
-    "partitioned": ([], PARTITIONED),
-    "partitioned, files written again": ([VECTORS_OFF], PARTITIONED),
     "checkpoints": ([FREQUENT_CHECKPOINTS], {}),
 }
 

@@ -126,8 +126,17 @@ CASES = [("vectors", condition) for condition in CONDITIONS] + [
 @pytest.mark.parametrize(
     ("kind", "condition"), CASES, ids=[f"{kind}, {condition}" for kind, condition in CASES]
 )
-@pytest.mark.parametrize("verb", ["delete", "update"])
+@pytest.mark.parametrize("verb", ["delete", pytest.param("update", marks=pytest.mark.slow)])
 def test_what_is_said_is_done(copied, verb, kind, condition):
+    compare_with_the_verb(copied, verb, kind, condition)
+
+
+@pytest.mark.parametrize("condition", ["a partition", "rows here and there", "no row"])
+def test_what_is_said_of_an_update_is_done(copied, condition):
+    compare_with_the_verb(copied, "update", "vectors", condition)
+
+
+def compare_with_the_verb(copied, verb, kind, condition):
     where, holds = CONDITIONS[condition]
     table = copied(kind)
     found = previewed(table, verb, where)

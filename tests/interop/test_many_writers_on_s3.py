@@ -74,7 +74,9 @@ def judged(place, first, tasks):
     return verdict
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.slow] if kind != "vectors" else []) for kind in KINDS]
+)
 def test_the_table_is_what_the_successes_give_one_by_one(place, tmp_path, kind):
     first = made(place, **KINDS[kind])
     start = processes.meeting(WRITERS, SECONDS)

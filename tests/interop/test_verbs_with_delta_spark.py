@@ -217,7 +217,13 @@ TURNS: dict[str, list[Turn]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", TABLES)
+# "v2 checkpoints" has times in its commits, too.
+SLOW = {"times"}
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW else []) for kind in TABLES]
+)
 def test_in_turns(delta_spark: Any, tmp_path: Path, kind: str) -> None:
     create, partition_by, properties = TABLES[kind]
     both = create(delta_spark, tmp_path, len(kind), partition_by, properties)
@@ -244,7 +250,9 @@ def test_rows_that_a_constraint_of_theirs_forbids(delta_spark: Any, tmp_path: Pa
     both.turn((OURS, Update))
 
 
-@pytest.mark.parametrize("enabled", [True, False], ids=["enabled", "supported"])
+@pytest.mark.parametrize(
+    "enabled", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["enabled", "supported"]
+)
 def test_row_ids_stay_unique(delta_spark: Any, tmp_path: Path, enabled: bool) -> None:
     """Supported alone, every file gets ids; enabled, Delta-Spark shows them, and no two rows share one."""
     wanted = {"delta.enableRowTracking": "true"} if enabled else {"delta.feature.rowTracking": "supported"}
