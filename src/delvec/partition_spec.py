@@ -5,10 +5,11 @@ Partition values are typed: an Arrow struct with one field for each field of the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from delvec.errors import InvalidOperationError
 from delvec.file_facts import ColumnPath
@@ -53,6 +54,23 @@ class PartitionSpec:
 
 
 UNPARTITIONED = PartitionSpec(0)
+
+
+def column_values(
+    partitions: pa.StructArray, specs: Iterable[PartitionSpec], columns: Sequence[str]
+) -> pa.StructArray:
+    """The values of top-level columns in files with these partition values, by the names of the columns.
+
+    ``partitions`` has the fields of all ``specs``; those that a file's spec does not have are null.
+    """
+    if not columns:
+        return pa.array([{}] * len(partitions), pa.struct([]))
+    fields = [field for spec in specs for field in spec.fields if field.is_identity]
+    values = []
+    for column in columns:
+        names = dict.fromkeys(field.name for field in fields if field.source == (column,))
+        values.append(pc.coalesce(*(partitions.field(name) for name in names)))
+    return pa.StructArray.from_arrays(values, names=list(columns))
 
 
 def identity_fields(schema: Schema, columns: Sequence[str]) -> tuple[PartitionField, ...]:

@@ -50,7 +50,8 @@ FILES_SCHEMA = pa.schema(
         pa.field("carry", pa.int64()),
     ]
 )
-"""Columns of ``ScanPlan.files``, ahead of ``partition``, whose type differs from table to table.
+"""Columns of ``ScanPlan.files``, ahead of ``partition``, whose type differs from table to table: a struct
+with the typed values of all fields of ``ScanPlan.specs``, null where the file's spec does not have the field.
 
 file_id        ordinal of the file in its snapshot: stable across plans of that snapshot
 location       absolute, percent-decoded; ``raw_location`` is the text as recorded

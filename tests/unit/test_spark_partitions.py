@@ -11,8 +11,10 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is absent")
 
+from delvec.partition_spec import PartitionField, PartitionSpec
 from delvec.schema import Decimal, Field, Primitive, arrow_type
 from delvec.spark.partition_folders import in_folder_names
+from delvec.transforms import IDENTITY
 
 NOON = dt.datetime(2024, 2, 29, 12, 30)
 NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -21,10 +23,12 @@ NULL = "__HIVE_DEFAULT_PARTITION__"
 def native(folders, fields, values, root="/t"):
     """For each file: whether Spark may read its values; ``values`` by column."""
     arrays = [pa.array(column, arrow_type(f.type)) for column, f in zip(values, fields, strict=True)]
-    partition = pa.StructArray.from_arrays(arrays, names=[f.name for f in fields])
+    partition = pa.StructArray.from_arrays(arrays, names=[f"part of {f.name}" for f in fields])
+    parts = tuple(PartitionField(f"part of {f.name}", (f.name,), IDENTITY, f.type) for f in fields)
     places = [f if f.startswith("/") else f"{root}/{f}" for f in folders]
     files = pa.table({"location": [f"{place}/a.parquet" for place in places], "partition": partition})
-    return in_folder_names(SimpleNamespace(files=files, location=root), tuple(fields)).tolist()
+    plan = SimpleNamespace(files=files, location=root, specs={0: PartitionSpec(0, parts)})
+    return in_folder_names(plan, tuple(fields)).tolist()
 
 
 AGREE = [

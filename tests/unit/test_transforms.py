@@ -6,10 +6,11 @@ import pyarrow as pa
 import pytest
 
 from delvec.errors import InvalidOperationError
-from delvec.partition_spec import PartitionField, PartitionSpec, identity_fields
+from delvec.partition_spec import PartitionField, PartitionSpec, column_values, identity_fields
 from delvec.schema import Array, DataType, Decimal, Field, Fixed, Primitive, Struct, char
 from delvec.transforms import IDENTITY, VOID, Transform, parse_transform
 
+INT32 = pa.int32()
 INT, LONG, STRING, DATE = (Primitive(name) for name in ("integer", "long", "string", "date"))
 TIMES = [Primitive(name) for name in ("timestamp", "timestamp_ntz", "timestamp_ns", "timestamp_ntz_ns")]
 
@@ -84,6 +85,19 @@ def test_results_of_the_type_of_the_column(source: DataType) -> None:
 def test_types_that_a_transform_is_not_defined_for(text: str, source: DataType) -> None:
     with pytest.raises(InvalidOperationError, match="is not defined for type"):
         parse_transform(text).result_type(source)
+
+
+def test_values_of_columns_under_several_specs() -> None:
+    first = PartitionSpec(0, (PartitionField("p", ("p",), IDENTITY, STRING),))
+    bucket = PartitionField("p_bucket", ("p",), Transform("bucket", 2), INT)
+    second = PartitionSpec(1, (bucket, PartitionField("p again", ("p",), IDENTITY, STRING)))
+    rows = [{"p": "a"}, {"p_bucket": 1, "p again": "b"}, {}]
+    partitions = pa.array(
+        rows, pa.struct([("p", pa.string()), ("p_bucket", INT32), ("p again", pa.string())])
+    )
+    found = column_values(partitions, [first, second], ["p"])
+    assert found.to_pylist() == [{"p": "a"}, {"p": "b"}, {"p": None}]
+    assert column_values(partitions, [first, second], []).to_pylist() == [{}] * 3
 
 
 def test_specs() -> None:

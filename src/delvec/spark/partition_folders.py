@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from delvec.chunked import Mask, Rows
 from delvec.hive_folders import NULL_FOLDER, unescaped
-from delvec.partition_spec import PartitionSpec
+from delvec.partition_spec import PartitionSpec, column_values
 from delvec.plan import ScanPlan
 from delvec.schema import DataType, Decimal, Field, Primitive, Text, arrow_type
 
@@ -38,7 +38,8 @@ def in_folder_names(plan: ScanPlan, constants: tuple[Field, ...]) -> Mask:
     if not constants or not count:
         return np.zeros(count, dtype=bool)
     folders = _folders(plan)
-    values = plan.files.column("partition").combine_chunks()
+    partitions = plan.files.column("partition").combine_chunks()
+    values = column_values(partitions, plan.specs.values(), [field.name for field in constants])
     keys = [folders.indices.to_numpy(zero_copy_only=False)]
     keys += [_codes(values.field(field.name)) for field in constants]
     # Many files share few distinct pairs of folder and values: compare each pair once.
