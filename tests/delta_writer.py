@@ -20,7 +20,17 @@ from delvec.delta.snapshot import Snapshot
 from delvec.delta.table import DeltaTable
 from delvec.partition_spec import UNPARTITIONED, PartitionSpec
 from delvec.plan import Base
-from delvec.row_delta import VECTORS_SCHEMA, Committed, Outcome, Read, RowDelta, Verb, added_schema
+from delvec.row_delta import (
+    VECTORS_SCHEMA,
+    Committed,
+    Operation,
+    Outcome,
+    Read,
+    Request,
+    RowDelta,
+    Verb,
+    added_schema,
+)
 from delvec.schema import Field, Primitive, Schema, Struct
 from delvec.storage import Storage
 
@@ -64,8 +74,7 @@ def append_delta(snapshot: Snapshot, *tables: pa.Table, **more: Any) -> RowDelta
     files = [put_file(snapshot.storage, table) for table in tables]
     return RowDelta(
         Base(snapshot.version),
-        "WRITE",
-        {"mode": "Append"},
+        Request(Operation.APPEND),
         Read(blind=True),
         Verb.APPEND,
         added=added(files),
@@ -98,8 +107,7 @@ def delete_delta(snapshot: Snapshot, rows: Mapping[int, Iterable[int]], **more: 
     more = {"read": Read("id >= 0"), "verb": Verb.DELETE} | more
     return RowDelta(
         Base(snapshot.version),
-        more.pop("operation", "DELETE"),
-        {"predicate": "id >= 0"},
+        Request(more.pop("operation", Operation.DELETE), "id >= 0"),
         vectors=pa.Table.from_pylist(vectors, schema=VECTORS_SCHEMA),
         **more,
     )
@@ -123,15 +131,17 @@ def positions_of(snapshot: Snapshot, gone: Iterable[int], column: str = "id") ->
 
 
 class Blind:
-    """What a writer that read nothing answers when others came first; it has nothing to look at."""
+    """The probe of a writer that read nothing."""
 
-    def read_itself(self) -> bool:
+    repeatable = True
+
+    def reads_target(self) -> bool:
         return False
 
-    def new_match(self, newest: Any, files: Any) -> str | None:
-        del newest, files
+    def new_match(self, newest: Any, file_ids: Any) -> int | None:
+        del newest, file_ids
 
-    def rows_read(self) -> dict[str, Bitmap]:
+    def rows_read(self) -> dict[int, Bitmap]:
         return {}
 
     def replanned(self, newest: Any) -> RowDelta:

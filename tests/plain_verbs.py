@@ -17,24 +17,38 @@ import pyarrow.parquet as pq
 from delta_writer import added, put_file
 from delvec import blob
 from delvec.bitmap import Bitmap
-from delvec.conflicts import Again, Settled, commit
+from delvec.conflicts import Rerun, Settled, commit
 from delvec.deletes.loader import load_vectors
 from delvec.delta.snapshot import Snapshot
 from delvec.delta.table import DeltaTable
 from delvec.plan import Base, ScanPlan
-from delvec.row_delta import VECTORS_SCHEMA, Isolation, Read, RowDelta, Verb
+from delvec.row_delta import (
+    VECTORS_SCHEMA,
+    Isolation,
+    Operation,
+    Read,
+    Request,
+    RowCounts,
+    RowDelta,
+    Verb,
+)
 from delvec.schema import Field, Primitive, Schema, Struct
 from delvec.storage import Storage
 
 PAIRS: Schema = Struct((Field("id", Primitive("long")), Field("v", Primitive("long"))))
 Row = tuple[int, int]
 _MEMORY = itertools.count()
+_OPERATIONS = {
+    Verb.APPEND: Operation.APPEND,
+    Verb.DELETE: Operation.DELETE,
+    Verb.UPDATE: Operation.UPDATE,
+    Verb.MERGE: Operation.MERGE,
+}
 
 
 @dataclass(frozen=True)
 class Located:
     file_id: int
-    name: str
     position: int
     row: Row
 
@@ -110,8 +124,7 @@ class Statement:
         rows = [at.row for at in located(snapshot.plan(), snapshot.storage) if at.file_id in files]
         return RowDelta(
             Base(snapshot.version),
-            "OPTIMIZE",
-            {},
+            Request(Operation.COMPACT),
             Read("…"),
             Verb.COMPACT,
             added=added([put_file(snapshot.storage, table_of(rows))] if rows else []),
@@ -141,11 +154,10 @@ class Statement:
         files = [put_file(snapshot.storage, table_of(rows)) for rows in (new, copied) if rows]
         return RowDelta(
             Base(snapshot.version),
-            str(self.verb).upper(),
-            {},
+            Request(_OPERATIONS[self.verb]),
             read,
             self.verb,
-            metrics={"numDeletedRows": len(gone)},
+            counts=RowCounts(deleted=len(gone)),
             added=added(files),
             removed=pa.array(removed, pa.int64()),
             rewritten=pa.array(rewritten, pa.int64()),
@@ -163,31 +175,30 @@ class Plain:
     itself: bool = False
     looked: int = 0
 
-    def read_itself(self) -> bool:
+    def reads_target(self) -> bool:
         return self.itself
 
-    def new_match(self, newest: Snapshot, files: pa.Array) -> str | None:
+    def new_match(self, newest: Snapshot, file_ids: pa.Array) -> int | None:
         self.looked += 1
-        rows = located(newest.plan(among=files), newest.storage)
-        return next((found.name for found in rows if self.statement.reads(found.row)), None)
+        rows = located(newest.plan(among=file_ids), newest.storage)
+        return next((found.file_id for found in rows if self.statement.reads(found.row)), None)
 
-    def rows_read(self) -> Mapping[str, Bitmap]:
-        found: dict[str, list[int]] = {}
+    def rows_read(self) -> Mapping[int, Bitmap]:
+        found: dict[int, list[int]] = {}
         for at in self.live:
             if self.statement.reads(at.row) and not self.statement.hit(at.row):
-                found.setdefault(at.name, []).append(at.position)
-        return {name: Bitmap.from_iterable(positions) for name, positions in found.items()}
+                found.setdefault(at.file_id, []).append(at.position)
+        return {file_id: Bitmap.from_iterable(positions) for file_id, positions in found.items()}
 
     def replanned(self, newest: Snapshot) -> RowDelta:
         plan = newest.plan()
         files = [put_file(newest.storage, table_of(self.statement.rows))] if self.statement.rows else []
         return RowDelta(
             Base(newest.version),
-            "REPLACE",
-            {},
+            Request(Operation.OVERWRITE),
             Read(),
             Verb.REPLACE,
-            metrics={"numDeletedRows": len(list(located(plan, newest.storage)))},
+            counts=RowCounts(deleted=len(list(located(plan, newest.storage)))),
             added=added(files),
             removed=plan.files.column("file_id").combine_chunks(),
         )
@@ -207,7 +218,7 @@ def located(plan: ScanPlan, storage: Storage) -> Iterator[Located]:
         gone = Bitmap() if file["vector"] is None else deleted[file["vector"]]
         for position, row in enumerate(held):
             if position not in gone:
-                yield Located(file["file_id"], file["raw_location"], position, (row["id"], row["v"]))
+                yield Located(file["file_id"], position, (row["id"], row["v"]))
 
 
 def pairs_table(*files: Sequence[Row], properties: Mapping[str, str] | None = None) -> DeltaTable:
@@ -217,7 +228,7 @@ def pairs_table(*files: Sequence[Row], properties: Mapping[str, str] | None = No
     if files:
         snapshot = table.snapshot()
         puts = [put_file(snapshot.storage, table_of(rows)) for rows in files]
-        delta = RowDelta(Base(0), "WRITE", {}, Read(blind=True), Verb.APPEND, added=added(puts))
+        delta = RowDelta(Base(0), Request(Operation.APPEND), Read(blind=True), Verb.APPEND, added=added(puts))
         table.commit(snapshot, delta)
     return table
 
@@ -229,9 +240,9 @@ def rows_of(table: DeltaTable) -> list[Row]:
 
 def settle(
     table: DeltaTable, statement: Statement, base: Snapshot | None = None, **more: Any
-) -> tuple[Settled, list[Again]]:
+) -> tuple[Settled, list[Rerun]]:
     """Run the statement from ``base``, again at the newest version as often as that is asked for."""
-    lost: list[Again] = []
+    lost: list[Rerun] = []
     while True:
         snapshot = base if base is not None and not lost else table.snapshot()
         delta, engine = statement.delta(snapshot)

@@ -10,7 +10,7 @@ from typing import Any
 from delta_writer import added, put_file
 from delvec import detect
 from delvec.plan import Base
-from delvec.row_delta import Read, RowDelta, Verb
+from delvec.row_delta import Operation, Read, Request, RowDelta, Verb
 from plans import plan_where
 from rows import read_table
 
@@ -53,8 +53,7 @@ def compact(location: str, where: str) -> None:
     plan = plan_where(snapshot, where)
     delta = RowDelta(
         Base(snapshot.version),
-        "OPTIMIZE",
-        {},
+        Request(Operation.COMPACT),
         Read(where),
         Verb.COMPACT,
         added=added([put_file(inner.storage, read_table(plan, inner.storage))]),

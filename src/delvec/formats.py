@@ -1,7 +1,7 @@
-"""What every table format offers: how the command line, the checks and the engine see a table.
+"""The interface of every table format: how the command line, ``verify`` and the engine see a table.
 
-A format knows nothing of these names: it fits them by having the attributes. ``detect.open_table`` finds
-which format is at a location.
+These are protocols: a format has the attributes and does not inherit from them. ``detect.open_table`` finds
+the format of the table at a location.
 """
 
 from __future__ import annotations
@@ -15,21 +15,44 @@ if TYPE_CHECKING:
 
     from delvec.errors import FormatError
     from delvec.partition_spec import PartitionField, PartitionSpec
-    from delvec.plan import ScanPlan
+    from delvec.plan import Base, ScanPlan
     from delvec.predicate import Condition
-    from delvec.row_delta import Isolation, MetadataChange, Outcome, RowDelta, Verb, Won, WriteRules
+    from delvec.row_delta import (
+        Execution,
+        Isolation,
+        MetadataChange,
+        Outcome,
+        Request,
+        RowCounts,
+        RowDelta,
+        Verb,
+        Won,
+        WriteRules,
+    )
     from delvec.schema import Schema
     from delvec.storage import Storage
 
 
 class Snapshot(Protocol):
-    """One version of a table. It never changes, and no plan made from it differs from another."""
+    """One version of a table. It never changes: two plans for one condition are equal."""
 
     @property
     def format(self) -> str: ...
 
     @property
-    def version(self) -> int: ...
+    def version(self) -> int:
+        """The version's number, for users and messages. Nobody calculates with it."""
+        ...
+
+    @property
+    def base(self) -> Base:
+        """The base of a delta that is made from this version."""
+        ...
+
+    @property
+    def is_draft(self) -> bool:
+        """Whether the table does not exist yet: the first commit on top of this creates it."""
+        ...
 
     @property
     def location(self) -> str: ...
@@ -39,7 +62,7 @@ class Snapshot(Protocol):
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """What users set on the table, by name."""
+        """The table's properties, by name."""
         ...
 
     @property
@@ -58,38 +81,42 @@ class Snapshot(Protocol):
 
         ``where`` is bound to the columns of this snapshot (`predicate.parse`).
         ``time_zone``: the zone of recorded timestamps that name none; UTC if it is not given.
-        ``among``: only files of these names (``raw_location``). Names of files that are not live are ignored.
+        ``among``: only these files, by their ids.
         """
         ...
 
     def names(self, file_ids: pa.Array) -> pa.Array:
-        """The names (``raw_location``) of files by their ids."""
+        """The names of files as the metadata records them, by their ids."""
+        ...
+
+    def file_ids(self, names: pa.Array) -> pa.Array:
+        """The ids of files by these names; null for a file that is not live in this version."""
         ...
 
     def isolation(self, verb: Verb) -> Isolation:
-        """What the table asks of writers."""
+        """The isolation level that the table's properties ask for."""
         ...
 
     @property
     def txns(self) -> Mapping[str, int]:
-        """The last version that each idempotent writer has written."""
+        """The last version that each idempotent writer has committed, by its ``app_id``."""
         ...
 
-    def rules(self, change: MetadataChange | None = None, *, new_rows: bool = True) -> WriteRules:
-        """How rows are to be written, after ``change`` where it is given.
+    def rules(self, verb: Verb, change: MetadataChange | None = None) -> WriteRules:
+        """How a statement of this kind must write rows; with ``change``, how after this change of metadata.
 
-        The schema of the rules is then the one to commit. ``new_rows`` false: rows will only be removed.
-        A table that cannot be written right is refused by the name of the feature.
+        ``WriteRules.change`` is then the change to commit. Raises UnsupportedFeatureError, with the feature's
+        name, for a table that delvec cannot write correctly.
         """
         ...
 
     @property
     def passed_over(self) -> Sequence[FormatError]:
-        """Damaged files of the metadata that the version could be read without."""
+        """Errors of damaged metadata files that were not needed to read the version."""
         ...
 
     def details(self) -> Mapping[str, Any]:
-        """What is told of the version in the format's own words: numbers, texts and lists of texts."""
+        """Facts about the version by the format's own names: numbers, texts and lists of texts."""
         ...
 
 
@@ -106,7 +133,7 @@ class Table(Protocol):
     def storage(self) -> Storage: ...
 
     def snapshot(self, version: int | None = None, timestamp: dt.datetime | str | None = None) -> Snapshot:
-        """The newest version, or the one asked for by number or by the time it was the newest."""
+        """The newest version; or the version with this number, or that was the newest at this time."""
         ...
 
     def draft(
@@ -116,16 +143,16 @@ class Table(Protocol):
         partition_by: Sequence[PartitionField] = (),
         properties: Mapping[str, str] | None = None,
     ) -> Snapshot:
-        """The snapshot before the first commit of a new table. The first commit is made on top of it.
+        """A table that does not exist yet. The first commit on top of the draft creates it.
 
         A partitioning that the format does not have is refused by the name of the transform.
         """
         ...
 
     def commit(self, snapshot: Any, delta: RowDelta) -> Outcome:
-        """Put ``delta``, made from ``snapshot``, on top of it, unless another commit is there already.
+        """Commit ``delta``, which was made from ``snapshot``, as the next version of this table.
 
-        ``snapshot`` is one of this table's.
+        Commits nothing if the table has another next version already.
         """
         ...
 
@@ -133,8 +160,22 @@ class Table(Protocol):
         """The commits after the snapshot ``since`` up to the snapshot ``until``, in order."""
         ...
 
+    def operation_name(self, request: Request) -> str:
+        """The operation's name in the table's history."""
+        ...
+
+    def metrics(
+        self, request: Request, counts: RowCounts, execution: Execution | None = None
+    ) -> Mapping[str, int]:
+        """The counts under the names of the table's history, without counts of files."""
+        ...
+
+    def created_at(self) -> dt.datetime | None:
+        """When the table was created; None if that is no longer recorded."""
+        ...
+
     def committed_at(self, version: int) -> dt.datetime | None:
-        """When the version was committed; None where that is no longer recorded."""
+        """When the version was committed; None if that is no longer recorded."""
         ...
 
     def history(self, limit: int | None = None) -> pa.Table:

@@ -1,8 +1,8 @@
-"""The values in the middle, for writers: what the engine must keep to, and what it hands back.
+"""The values between engine and format, for writers.
 
-A format's snapshot says how rows are to be written (``WriteRules``). The engine answers with a ``RowDelta``:
-which files came, which went, and which rows of the others are deleted. The format commits it, and says what
-became of it. What grows with the number of files is an Arrow table, as in `plan`.
+A snapshot says how rows must be written (``WriteRules``). The engine returns a ``RowDelta``: the files added,
+the files removed, and the rows deleted from other files. The format commits the delta and returns the
+outcome. Whatever grows with the number of files is an Arrow table, as in `plan`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum
 
 import pyarrow as pa
 
@@ -62,12 +62,14 @@ _FILE_ID = re.compile("-[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f
 
 
 def new_file_id() -> uuid.UUID:
-    """A random id for names of data files. Its version is 5, where other writers have 4."""
+    """A random id for the names of data files. It is a UUID of version 5; other writers use version 4."""
     return uuid.uuid5(_FILE_IDS, uuid.uuid4().hex)
 
 
 def has_file_id(name: str) -> bool:
-    """Whether delvec gave the name to a data file: without a table, it is what a crashed create left."""
+    """Whether delvec chose this name of a data file. Such files without a table are left from a failed
+    create.
+    """
     return _FILE_ID.search(name) is not None
 
 
@@ -91,18 +93,19 @@ VECTORS_SCHEMA = pa.schema(
         pa.field("deleted", pa.int64(), nullable=False),
     ]
 )
-"""Columns of ``RowDelta.vectors``: files of the base whose deleted rows are now these.
+"""Columns of ``RowDelta.vectors``: the deleted rows of files of the base, one row per file.
 
 file_id       as in ``ScanPlan.files``
-rows          all rows that are deleted, old ones included, as a framed blob (`delvec.blob`); null where an
-              executor has stored it: then ``location``, ``offset`` and ``length`` say where the blob is
-cardinality   the number of all deleted rows; ``deleted``: of those that this operation deleted
+rows          all deleted rows, old and new, as a framed blob (`delvec.blob`); null if an executor has stored
+              the blob: then ``location``, ``offset`` and ``length`` say where
+cardinality   the number of all deleted rows
+deleted       the number of rows that this operation deletes
 """
 
 
 StoreVectors = Callable[[Storage, Sequence[bytes]], list[tuple[str, int, int]]]
-"""Stores framed blobs as the format has them; for each the file's location, the blob's offset and its length.
-It is sent to executors, where storage and format are the only things known.
+"""Stores framed blobs in the format's files. Returns for each blob its file's location, its offset and its
+length. It runs on executors, so it depends on the storage and the format only.
 """
 
 
@@ -113,42 +116,55 @@ Folders = Callable[[pa.StructArray], Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A condition that no written row may violate; null satisfies it where ``null_holds``."""
+    """A condition that every written row must satisfy. ``null_holds``: null counts as satisfied."""
 
     name: str
     condition: str
     null_holds: bool = False
 
 
+class DeleteForm(Enum):
+    """How a statement deletes rows of a file that keeps other rows."""
+
+    VECTOR = "vector"
+    POSITION_FILE = "position file"
+    REWRITE = "rewrite"
+
+
 @dataclass(frozen=True, slots=True)
 class WriteRules:
-    """How rows reach a table, as its metadata asks.
+    """How a statement must write rows, from the table's metadata.
 
-    schema            the table's columns; what is stored stands under ``physical_name``, with the field's id
-                      in the Parquet schema where ``with_ids``
+    schema            the table's columns. Files store them under ``physical_name``, and with the field's id
+                      in the Parquet schema if ``with_ids``
     spec              the partitioning of new files. Unless ``store_partitions``, files do not contain the
                       columns whose values are partition values (``spec.identity_columns``)
     folders           the folders of new files
     empty_partition_is_null   the format records an empty string as a null partition value
     refused_partition_text    a string that no partition value may be, because the format reads it as null
-    vectors           rows may be deleted by vectors; else their files are written again without them
+    deletes           how rows are deleted. With VECTOR and POSITION_FILE the engine passes
+                      ``RowDelta.vectors``, and the format stores the rows in its form; with REWRITE the
+                      engine writes the remaining rows of a file to a new file
     measured          the columns that new files need statistics of
-    rewrite_share     a file of which more than this share of rows would be deleted, old deletes included, is
-                      written again without them instead of getting a vector; None: never
+    rewrite_share     if more than this share of a file's rows would be deleted, old deletes included, the
+                      file is rewritten instead; None: never
     append_only       no row may be removed
-    generated         top-level columns whose value follows from the row's others: SQL expressions by name
+    generated         top-level columns that are computed from the row's other columns: SQL expressions by
+                      name
     defaults          values for top-level columns that a new row lacks: constant SQL expressions by name
-    change_files      changes of rows must also be written as files of their own
+    change_files      changes of rows must also be written to change files
     row_id, row_version   the stored columns in which rows keep their id, and the version that changed them
                       last, when they move to another file; None: the table does not keep them
-    target_file_size  bytes of a data file, about
-    store_vectors     how executors store vectors; None: only the driver does
+    target_file_size  approximate size of a data file, in bytes
+    store_vectors     stores vectors on executors; None: only the driver can store them
+    change            the change of metadata to commit with the rows: the requested one, with the ids and
+                      stored names of new columns
     """
 
     schema: Schema
     spec: PartitionSpec
     folders: Folders
-    vectors: bool
+    deletes: DeleteForm
     measured: tuple[MeasuredColumn, ...] = ()
     with_ids: bool = False
     store_partitions: bool = False
@@ -164,11 +180,12 @@ class WriteRules:
     target_file_size: int = 128 << 20
     store_vectors: StoreVectors | None = None
     rewrite_share: float | None = None
+    change: MetadataChange | None = None
 
 
 class Verb(StrEnum):
-    """What a commit does, as far as another writer must know. Overwriting rows that satisfy a condition is a
-    DELETE, overwriting all rows, or all of some partitions, is a REPLACE.
+    """The kind of a commit, for conflicts with other writers. Overwriting the rows that satisfy a condition
+    is a DELETE. Overwriting all rows, or all rows of some partitions, is a REPLACE.
     """
 
     APPEND = "append"
@@ -184,11 +201,12 @@ class Verb(StrEnum):
 
 
 class Isolation(StrEnum):
-    """What a writer may miss of those that came first.
+    """Which concurrent commits a writer may ignore.
 
-    serializable         nothing: the outcome is that of one after the other, in the order of versions
-    write-serializable   rows appended meanwhile, where nobody in between has read them
-    snapshot             rows that came meanwhile; a row changed by two writers is never lost
+    serializable         none: the result is as if the writers ran one after the other, in the order of
+                         versions
+    write-serializable   appends of rows, if their writers did not read the table
+    snapshot             new rows of any commit; two changes of one row still conflict
     """
 
     SERIALIZABLE = "serializable"
@@ -207,10 +225,10 @@ class Isolation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What an operation looked at, so that a later commit can be told to matter or not.
+    """What a statement read from the table: decides which concurrent commits conflict with it.
 
-    condition   Spark SQL text, for people; None: every row, unless ``blind``
-    blind       nothing of the table was looked at: an append
+    condition   Spark SQL text, for messages; None: every row, unless ``blind``
+    blind       the statement read nothing from the table, as an append does
     """
 
     condition: str | None = None
@@ -220,9 +238,8 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class MetadataChange:
-    """Columns and properties after the operation; None and absent ones stay as they are.
-
-    A property whose value is None is unset.
+    """New columns and properties of a table. ``schema`` None keeps the columns. Properties that are not
+    listed keep their values; None unsets a property.
     """
 
     schema: Schema | None = None
@@ -231,29 +248,98 @@ class MetadataChange:
 
 @dataclass(frozen=True, slots=True)
 class Txn:
-    """An idempotent writer's own count: the same or a smaller version was committed before."""
+    """A version of an idempotent writer. The writer has committed it already if the table records the same or
+    a larger version for ``app_id``.
+    """
 
     app_id: str
     version: int
 
 
+class Operation(Enum):
+    """What a user asked for. A format has its own name for it in the table's history."""
+
+    CREATE = "create"
+    CREATE_WITH_ROWS = "create with rows"
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    DELETE = "delete"
+    UPDATE = "update"
+    MERGE = "merge"
+    COMPACT = "compact"
+    SET_PROPERTIES = "set properties"
+    ADD_COLUMNS = "add columns"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An operation with its arguments, as the format records them in the history.
+
+    condition    Spark SQL text: the rows to delete, update or overwrite, or ON of a MERGE; None: all rows
+    dynamic      an OVERWRITE of the partitions that have new rows
+    columns      the columns that ADD_COLUMNS adds, as the user gave them
+    properties   the properties that SET_PROPERTIES sets; None unsets one
+    """
+
+    operation: Operation
+    condition: str | None = None
+    dynamic: bool = False
+    columns: Schema | None = None
+    properties: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """How many rows a statement read from its source, inserted, updated, deleted, and copied to new files
+    without a change. None: the statement does not count them, or the metadata does not record them.
+    """
+
+    source: int | None = None
+    inserted: int | None = None
+    updated: int | None = None
+    deleted: int | None = None
+    copied: int | None = None
+
+    @property
+    def new(self) -> int | None:
+        """The rows written by a statement that inserts rows: inserted and updated ones."""
+        return None if self.inserted is None else self.inserted + (self.updated or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What it took to run and commit a statement.
+
+    duration_ms    until the first attempt to commit; None: not measured
+    runs           how often the statement ran because of conflicts
+    attempts       how often the last run tried to commit
+    united_files   files whose vector was united with the vector of a concurrent commit
+    """
+
+    duration_ms: int | None = None
+    runs: int = 1
+    attempts: int = 1
+    united_files: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class RowDelta:
-    """One operation's change of a table, all or nothing.
+    """The changes of one statement to a table, committed all or nothing.
 
-    ``verb`` decides what other writers matter; the default is the one that gives way most.
-    ``removed`` are file ids of the base that leave whole; no file is both there and in ``vectors``.
-    ``rewritten`` are those of them whose remaining rows are in ``added``.
-    ``moved``: rows of ``added`` are new images of rows that this operation deleted.
-    ``lineage``: files of ``added`` hold the row ids of rows that moved, in the rules' columns.
+    request     what the user asked for, for the history
+    verb        decides which concurrent commits conflict. The default conflicts with most of them
+    removed     ids of files of the base that are removed; no file is both here and in ``vectors``
+    rewritten   those of ``removed`` whose remaining rows are in ``added``
+    moved       rows of ``added`` are new versions of rows that this operation deletes
+    lineage     files of ``added`` store the ids of moved rows, in the columns that the rules name
     """
 
     base: Base
-    operation: str
-    parameters: Mapping[str, str]
+    request: Request
     read: Read
     verb: Verb = Verb.MERGE
-    metrics: Mapping[str, int] = field(default_factory=dict)
+    counts: RowCounts = RowCounts()
+    execution: Execution = Execution()
     added: pa.Table = field(default_factory=no_added_files)
     removed: pa.Array = field(default_factory=lambda: pa.array([], pa.int64()))
     rewritten: pa.Array = field(default_factory=lambda: pa.array([], pa.int64()))
@@ -268,28 +354,30 @@ class RowDelta:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The delta is version ``version`` of the table. ``metrics``: what the format counted on its own."""
+    """The delta is version ``version`` of the table. ``metrics``: counts by the names of the format's
+    history.
+    """
 
     version: int
     metrics: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
-    """Version ``version`` is another writer's. Nothing was committed."""
+class VersionTaken:
+    """Another writer committed version ``version`` first. Nothing was committed."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The store did not say whether the delta was committed, and the log could not be read to find out."""
+    """The store did not answer whether the delta was committed, and the metadata could not be read."""
 
     version: int
     reason: str
 
 
-Outcome = Committed | Lost | Unknown
+Outcome = Committed | VersionTaken | Unknown
 
 
 def no_files() -> pa.Array:
@@ -298,16 +386,17 @@ def no_files() -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class Won:
-    """A commit that came first, in terms that do not depend on the format.
+    """A commit of another writer that was first, in neutral terms.
 
-    Files are named as the metadata records them (``raw_location`` of a plan).
+    Files are named as the metadata records them; ``Snapshot.file_ids`` has their ids.
 
-    changed      what of columns, properties or the like it changed, in words; None: nothing
-    blind        it read nothing of the table
-    added        files that may hold rows which were not live before
-    removed      files that went
-    rearranged   those of ``removed`` whose rows are live in other files, ``carried``: a compaction's
-    vectors      files of which more rows are deleted
+    operation    its name in the table's history
+    changed      the metadata that it changed, in words; None: none
+    blind        its writer read nothing from the table
+    added        files that may hold rows that were not live before
+    removed      files that it removed
+    rearranged   those of ``removed`` whose rows are now live in the files ``carried``, as after a compaction
+    vectors      files in which it deleted rows
     """
 
     version: int

@@ -10,9 +10,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from delvec import detect, formats, resolver
+from delvec.conflicts import Rerun
 from delvec.errors import DelvecError, InvalidOperationError, UnsupportedFeatureError
 from delvec.partition_spec import identity_fields
-from delvec.row_delta import Isolation, Txn
+from delvec.row_delta import Isolation, Txn, Verb
 from delvec.spark import add_columns, append, read
 from delvec.spark.append import STATIC
 from delvec.spark.commit_and_rerun import Rows, run
@@ -114,9 +115,9 @@ class Table:
         schema = as_created(spark, schema_from(df_or_schema if frame is None else frame))
         by = [partition_by] if isinstance(partition_by, str) else list(partition_by)
         draft = table.draft(schema, partition_by=identity_fields(schema, by), properties=properties)
-        target = Target(spark, table, draft, draft.rules(), sql_settings(spark))
+        target = Target.of(spark, table, Verb.APPEND, snapshot=draft)
         with translated_errors():
-            append.create(target, frame)
+            run(lambda _: target, lambda at: append.create(at, frame))
         return cls(spark, table)
 
     @property
@@ -200,7 +201,9 @@ class Table:
             )
         txn = None if app_id is None or app_version is None else Txn(app_id, app_version)
         rows = self._rows(df)
-        return self._change(lambda target: append.append(target, rows, merge_schema=merge_schema, txn=txn))
+        return self._change(
+            Verb.APPEND, lambda target: append.append(target, rows, merge_schema=merge_schema, txn=txn)
+        )
 
     @overload
     def overwrite(self, df: Any, where: Condition = None, partitions: str = STATIC, *, dry_run: Literal[True],
@@ -225,7 +228,9 @@ class Table:
         """
         verb, rows = preview_overwrite if dry_run else append.overwrite, self._rows(df)
         return self._change(
-            lambda target: verb(target, rows, where=where, partitions=partitions), isolation=isolation
+            Verb.REPLACE,
+            lambda target: verb(target, rows, where=where, partitions=partitions),
+            isolation=isolation,
         )
 
     @overload
@@ -253,8 +258,8 @@ class Table:
         """
         verb = preview_delete if dry_run else delete
         return self._change(
+            Verb.DELETE,
             lambda target: verb(target, where),
-            new_rows=False,
             isolation=isolation,
             alias=alias,
             default_alias=_TARGET,
@@ -278,7 +283,11 @@ class Table:
         """Set columns to new values in the rows for which ``where`` is true; in all rows without it."""
         verb = preview_update if dry_run else update
         return self._change(
-            lambda target: verb(target, set, where), isolation=isolation, alias=alias, default_alias=_TARGET
+            Verb.UPDATE,
+            lambda target: verb(target, set, where),
+            isolation=isolation,
+            alias=alias,
+            default_alias=_TARGET,
         )
 
     def merge(
@@ -299,17 +308,17 @@ class Table:
         def execute(clauses: tuple[Clause, ...], dry_run: bool) -> OperationResult:  # noqa: FBT001
             source = MergeSource(self._rows(source_df))
 
-            def verb(target: Target) -> OperationResult:
+            def verb(target: Target) -> OperationResult | Rerun:
                 request = Merge(source.frame(), on, source_alias, target_alias, clauses, merge_schema)
                 return (preview_merge if dry_run else merge)(target, request, source)
 
-            return self._change(verb, isolation=isolation)
+            return self._change(Verb.MERGE, verb, isolation=isolation)
 
         return MergeBuilder(execute)
 
     def set_properties(self, properties: Mapping[str, str | None]) -> OperationResult:
         """Set properties of the table; None removes a property."""
-        return self._change(lambda target: append.set_properties(target, properties), new_rows=False)
+        return self._change(Verb.ALTER, lambda target: append.set_properties(target, properties))
 
     def add_columns(self, columns: StructType | str) -> OperationResult:
         """Add columns at the end (a schema, or its DDL text); they are null in the existing rows.
@@ -317,7 +326,7 @@ class Table:
         If a column is a struct that the table has already, its new fields are added to that struct.
         """
         schema = as_created(self._spark, schema_from(columns))
-        return self._change(lambda target: add_columns.add_columns(target, schema))
+        return self._change(Verb.ALTER, lambda target: add_columns.add_columns(target, schema))
 
     def files(self) -> DataFrame:
         """The live data files: location, size, rows, deleted rows, partition values."""
@@ -348,14 +357,14 @@ class Table:
 
     def _change(
         self,
-        verb: Callable[[Target], OperationResult],
+        verb: Verb,
+        statement: Callable[[Target], OperationResult | Rerun],
         *,
-        new_rows: bool = True,
         isolation: str | None = None,
         alias: str | None = None,
         default_alias: str | None = None,
     ) -> OperationResult:
-        """Run the verb on the newest version. It runs again if a concurrent commit invalidates its result."""
+        """Run the statement on the newest version, and again after a conflict with another writer."""
         verify_running(self._spark)
         level = None if isolation is None else Isolation.of(isolation)
 
@@ -363,7 +372,7 @@ class Table:
             return Target.of(
                 self._spark,
                 self._table,
-                new_rows=new_rows,
+                verb,
                 run=number,
                 level=level,
                 alias=alias,
@@ -371,7 +380,7 @@ class Table:
             )
 
         with translated_errors():
-            return run(target, verb)
+            return run(target, statement)
 
 
 def open_reference(

@@ -165,7 +165,7 @@ def test_losing_without_end_is_an_error_and_leaves_nothing(
     spark: Any, made: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
-    monkeypatch.setattr(commit_and_rerun, "RUNS", 3)
+    monkeypatch.setattr(commit_and_rerun, "MAX_RUNS", 3)
     place = made()
     winner = [lambda other: other.update({"v": "v + 1"}, "id = 2")] * 3
     table = losing(spark, place, *winner)

@@ -39,7 +39,18 @@ from delvec.delta.table import DeltaTable
 from delvec.errors import CorruptVectorError, FormatError, InvalidOperationError, UnsupportedFeatureError
 from delvec.partition_spec import PartitionField, PartitionSpec
 from delvec.plan import Base
-from delvec.row_delta import VECTORS_SCHEMA, Lost, Read, RowDelta, Txn
+from delvec.row_delta import (
+    VECTORS_SCHEMA,
+    DeleteForm,
+    Operation,
+    Read,
+    Request,
+    RowCounts,
+    RowDelta,
+    Txn,
+    Verb,
+    VersionTaken,
+)
 from delvec.schema import Field, Primitive, Struct
 from delvec.transforms import IDENTITY
 from plans import plan_where
@@ -98,12 +109,12 @@ def test_the_first_version() -> None:
 def test_rows_in_the_first_version() -> None:
     table = DeltaTable.open(memory_location())
     draft = table.draft(NUMBERS)
-    assert draft.rules().vectors
+    assert draft.rules(Verb.DELETE).deletes is DeleteForm.VECTOR
     files = added([put_file(table.storage, numbers(0, 3))])
-    delta = RowDelta(Base(draft.version), "CREATE TABLE AS SELECT", {}, Read(blind=True), added=files)
+    delta = RowDelta(Base(draft.version), Request(Operation.CREATE_WITH_ROWS), Read(blind=True), added=files)
     assert committed(table.commit(draft, delta)).version == 0
     assert table.snapshot().plan().files.column("record_count").to_pylist() == [3]
-    assert isinstance(table.commit(draft, delta), Lost)
+    assert isinstance(table.commit(draft, delta), VersionTaken)
 
 
 def test_a_table_that_is_there_is_refused() -> None:
@@ -114,7 +125,7 @@ def test_a_table_that_is_there_is_refused() -> None:
 
 def test_vectors_can_be_left_off() -> None:
     table = new_table(properties={"delta.enableDeletionVectors": "false"})
-    assert not table.snapshot().rules().vectors
+    assert table.snapshot().rules(Verb.DELETE).deletes is DeleteForm.REWRITE
     (protocol,) = bodies(table.storage, 0, "protocol")
     assert protocol == {"minReaderVersion": 1, "minWriterVersion": 2}
     committed(append(table, numbers(0, 3)))
@@ -124,7 +135,7 @@ def test_vectors_can_be_left_off() -> None:
 
 def test_an_added_file() -> None:
     table = new_table()
-    outcome = committed(append(table, numbers(5, 9), metrics={"numOutputRows": 4}))
+    outcome = committed(append(table, numbers(5, 9), counts=RowCounts(inserted=4)))
     assert outcome.version == 1
     assert outcome.metrics["numFiles"] == 1
     (add,) = bodies(table.storage, 1, "add")
@@ -187,7 +198,9 @@ def test_whole_files_are_removed_with_their_vector() -> None:
     committed(append(table, numbers(0, 4), numbers(4, 8)))
     committed(delete(table, {0: [0]}))
     snapshot = table.snapshot()
-    everything = RowDelta(Base(snapshot.version), "DELETE", {}, Read(), removed=pa.array([0, 1], pa.int64()))
+    everything = RowDelta(
+        Base(snapshot.version), Request(Operation.DELETE), Read(), removed=pa.array([0, 1], pa.int64())
+    )
     committed(table.commit(snapshot, everything))
     removes = bodies(table.storage, 3, "remove")
     assert sorted("deletionVector" in remove for remove in removes) == [False, True]
@@ -238,7 +251,9 @@ def test_vectors_that_an_executor_stored(tmp_path: Path, *, inside: bool) -> Non
         "deleted": 2,
     }
     vectors = pa.Table.from_pylist([row], schema=VECTORS_SCHEMA)
-    committed(table.commit(snapshot, RowDelta(Base(1), "DELETE", {}, Read("id > 1"), vectors=vectors)))
+    committed(
+        table.commit(snapshot, RowDelta(Base(1), Request(Operation.DELETE), Read("id > 1"), vectors=vectors))
+    )
     (add,) = bodies(table.storage, 2, "add")
     assert add["deletionVector"]["storageType"] == ("u" if inside else "p")
     assert ids(read_rows(table.snapshot().plan(), table.storage)) == [0, 1, 4, 5, 6, 7, 8, 9]
@@ -320,7 +335,7 @@ def test_a_vector_smaller_than_the_old_one_is_refused() -> None:
     row = {"file_id": 0, "rows": blob.encode(Bitmap.of(1)), "cardinality": 1, "deleted": 1}
     vectors = pa.Table.from_pylist([row], schema=VECTORS_SCHEMA)
     with pytest.raises(CorruptVectorError, match="deletes 1 rows, expected the 2 of the old vector"):
-        table.commit(table.snapshot(), RowDelta(Base(2), "DELETE", {}, Read(), vectors=vectors))
+        table.commit(table.snapshot(), RowDelta(Base(2), Request(Operation.DELETE), Read(), vectors=vectors))
 
 
 def test_a_vector_whose_cardinality_lies_is_refused() -> None:
@@ -329,7 +344,7 @@ def test_a_vector_whose_cardinality_lies_is_refused() -> None:
     row = {"file_id": 0, "rows": blob.encode(Bitmap.of(1)), "cardinality": 2, "deleted": 2}
     vectors = pa.Table.from_pylist([row], schema=VECTORS_SCHEMA)
     with pytest.raises(CorruptVectorError):
-        table.commit(table.snapshot(), RowDelta(Base(1), "DELETE", {}, Read(), vectors=vectors))
+        table.commit(table.snapshot(), RowDelta(Base(1), Request(Operation.DELETE), Read(), vectors=vectors))
 
 
 def test_a_file_both_removed_and_changed_is_refused() -> None:
@@ -341,7 +356,7 @@ def test_a_file_both_removed_and_changed_is_refused() -> None:
 
 def test_file_ids_beyond_the_snapshot_are_refused() -> None:
     table = new_table()
-    delta = RowDelta(Base(0), "DELETE", {}, Read(), removed=pa.array([3], pa.int64()))
+    delta = RowDelta(Base(0), Request(Operation.DELETE), Read(), removed=pa.array([3], pa.int64()))
     with pytest.raises(InvalidOperationError, match="file ids go from 3 to 3, expected 0 to -1"):
         table.commit(table.snapshot(), delta)
 
@@ -349,13 +364,13 @@ def test_file_ids_beyond_the_snapshot_are_refused() -> None:
 def test_a_delta_of_another_version_is_refused() -> None:
     table = new_table()
     with pytest.raises(InvalidOperationError, match="made from version 7, expected 0"):
-        table.commit(table.snapshot(), RowDelta(Base(7), "WRITE", {}, Read(blind=True)))
+        table.commit(table.snapshot(), RowDelta(Base(7), Request(Operation.APPEND), Read(blind=True)))
 
 
 def test_a_file_outside_the_table_is_refused(tmp_path: Path) -> None:
     table = DeltaTable.create(str(tmp_path / "t"), NUMBERS)
     file = put_file(DeltaTable.open(str(tmp_path / "other")).storage, numbers(0, 1))
-    delta = RowDelta(Base(0), "WRITE", {}, Read(blind=True), added=added([file]))
+    delta = RowDelta(Base(0), Request(Operation.APPEND), Read(blind=True), added=added([file]))
     with pytest.raises(InvalidOperationError, match="is not in the table"):
         table.commit(table.snapshot(), delta)
 
@@ -363,7 +378,7 @@ def test_a_file_outside_the_table_is_refused(tmp_path: Path) -> None:
 def test_a_file_added_twice_is_refused() -> None:
     table = new_table()
     file = put_file(table.storage, numbers(0, 1))
-    delta = RowDelta(Base(0), "WRITE", {}, Read(blind=True), added=added([file, file]))
+    delta = RowDelta(Base(0), Request(Operation.APPEND), Read(blind=True), added=added([file, file]))
     with pytest.raises(InvalidOperationError, match="added twice"):
         table.commit(table.snapshot(), delta)
 
@@ -371,10 +386,10 @@ def test_a_file_added_twice_is_refused() -> None:
 def test_append_only_tables_keep_their_rows() -> None:
     table = new_table(properties={"delta.appendOnly": "true"})
     committed(append(table, numbers(0, 4)))
-    assert table.snapshot().rules().append_only
+    assert table.snapshot().rules(Verb.APPEND).append_only
     with pytest.raises(InvalidOperationError, match="append-only"):
         delete(table, {0: [1]})
-    removal = RowDelta(Base(1), "DELETE", {}, Read(), removed=pa.array([0], pa.int64()))
+    removal = RowDelta(Base(1), Request(Operation.DELETE), Read(), removed=pa.array([0], pa.int64()))
     with pytest.raises(InvalidOperationError, match="append-only"):
         table.commit(table.snapshot(), removal)
 
@@ -406,7 +421,7 @@ def test_partition_values(tmp_path: Path) -> None:
     table = DeltaTable.create(
         str(tmp_path), PARTITIONED, partition_by=columns, properties={"delta.columnMapping.mode": "name"}
     )
-    schema = table.snapshot().rules().schema
+    schema = table.snapshot().rules(Verb.APPEND).schema
     physical = {field.name: field.physical_name for field in schema}
     noon = dt.datetime(2025, 1, 31, 12)
     values = (
@@ -423,7 +438,11 @@ def test_partition_values(tmp_path: Path) -> None:
         put_file(table.storage, rows, partition={"name": ""}),
     ]
     new = added(files, table.snapshot().spec)
-    committed(table.commit(table.snapshot(), RowDelta(Base(0), "WRITE", {}, Read(blind=True), added=new)))
+    committed(
+        table.commit(
+            table.snapshot(), RowDelta(Base(0), Request(Operation.APPEND), Read(blind=True), added=new)
+        )
+    )
     adds = bodies(table.storage, 1, "add")
     assert adds[0]["path"].startswith("x=1%20%252F/part-")
     assert adds[0]["partitionValues"] == {
@@ -456,18 +475,20 @@ def test_partition_values_of_another_partitioning(fields: dict[str, str], messag
     spec = PartitionSpec(
         0, tuple(PartitionField(name, (name,), IDENTITY, Primitive(kind)) for name, kind in fields.items())
     )
-    delta = RowDelta(Base(0), "WRITE", {}, Read(blind=True), added=added([file], spec))
+    delta = RowDelta(Base(0), Request(Operation.APPEND), Read(blind=True), added=added([file], spec))
     with pytest.raises(InvalidOperationError, match=message):
         table.commit(table.snapshot(), delta)
 
 
 def test_change_files() -> None:
     table = new_table(properties={"delta.enableChangeDataFeed": "true"})
-    assert table.snapshot().rules().change_files
+    assert table.snapshot().rules(Verb.APPEND).change_files
     committed(append(table, numbers(0, 4)))
     snapshot = table.snapshot()
     change = put_file(table.storage, numbers(0, 1), folder="_change_data")
-    delta = delete_delta(snapshot, {0: [0]}, operation="UPDATE", change_files=added([change]), moved=True)
+    delta = delete_delta(
+        snapshot, {0: [0]}, operation=Operation.UPDATE, change_files=added([change]), moved=True
+    )
     committed(table.commit(snapshot, delta))
     (cdc,) = bodies(table.storage, 2, "cdc")
     assert cdc["dataChange"] is False

@@ -27,14 +27,24 @@ from delta_writer import (
     read_by_duckdb,
 )
 from delvec import conflicts
-from delvec.conflicts import Again, Settled
+from delvec.conflicts import Conflict, Rerun, Settled
 from delvec.delta.features import Protocol
 from delvec.delta.protocol_upgrade import INITIAL, upgraded
 from delvec.delta.table import DeltaTable
 from delvec.errors import DelvecError, FormatError, InvalidOperationError, UnsupportedFeatureError
 from delvec.partition_spec import PartitionField
 from delvec.plan import Base
-from delvec.row_delta import Constraint, MetadataChange, Outcome, Read, RowDelta, Verb
+from delvec.row_delta import (
+    Constraint,
+    DeleteForm,
+    MetadataChange,
+    Operation,
+    Outcome,
+    Read,
+    Request,
+    RowDelta,
+    Verb,
+)
 from delvec.schema import Array, DataType, Decimal, Field, Fixed, Map, Primitive, Schema, Struct, varchar
 from delvec.storage import open_storage
 from delvec.transforms import parse_transform
@@ -50,14 +60,18 @@ def new_table(schema: Schema = NUMBERS, **more: Any) -> DeltaTable:
 def set_properties(table: DeltaTable, properties: dict[str, str | None]) -> Outcome:
     snapshot = table.snapshot()
     change = MetadataChange(properties=properties)
-    delta = RowDelta(Base(snapshot.version), "SET TBLPROPERTIES", {}, Read(blind=True), metadata=change)
+    delta = RowDelta(
+        Base(snapshot.version), Request(Operation.SET_PROPERTIES), Read(blind=True), metadata=change
+    )
     return table.commit(snapshot, delta)
 
 
 def set_schema(table: DeltaTable, schema: Schema) -> Outcome:
     snapshot = table.snapshot()
     change = MetadataChange(schema=schema)
-    delta = RowDelta(Base(snapshot.version), "ADD COLUMNS", {}, Read(blind=True), metadata=change)
+    delta = RowDelta(
+        Base(snapshot.version), Request(Operation.ADD_COLUMNS), Read(blind=True), metadata=change
+    )
     return table.commit(snapshot, delta)
 
 
@@ -176,20 +190,20 @@ def test_properties_are_set_and_unset() -> None:
         "third": "c",
         "delta.targetFileSize": "1mb",
     }
-    assert found.rules().target_file_size == 1 << 20
+    assert found.rules(Verb.APPEND).target_file_size == 1 << 20
     assert [name for name in ("protocol", "add") if bodies(table.storage, 1, name)] == []
 
 
 @pytest.mark.parametrize(("text", "share"), [("0.8", 0.8), (".25", 0.25), (" 0.5 ", 0.5)])
 def test_the_share_above_which_files_are_written_again(text: str, share: float) -> None:
     table = new_table()
-    assert table.snapshot().rules().rewrite_share is None
+    assert table.snapshot().rules(Verb.APPEND).rewrite_share is None
     committed(set_properties(table, {"DELVEC.rewritedeletedshare": text, "delvec.note": "any"}))
     assert table.snapshot().properties["delvec.rewriteDeletedShare"] == text
     assert table.snapshot().properties["delvec.note"] == "any"
-    assert table.snapshot().rules().rewrite_share == share
+    assert table.snapshot().rules(Verb.APPEND).rewrite_share == share
     committed(set_properties(table, {"delvec.rewriteDeletedShare": None}))
-    assert table.snapshot().rules().rewrite_share is None
+    assert table.snapshot().rules(Verb.APPEND).rewrite_share is None
 
 
 def test_a_wrong_share_that_is_there_is_refused() -> None:
@@ -197,7 +211,7 @@ def test_a_wrong_share_that_is_there_is_refused() -> None:
     with pytest.raises(
         FormatError, match="rewriteDeletedShare is '2', expected a number above 0 and below 1"
     ):
-        table.snapshot().rules()
+        table.snapshot().rules(Verb.APPEND)
 
 
 def test_no_file_is_written_again_where_new_files_would_be_refused() -> None:
@@ -206,13 +220,13 @@ def test_no_file_is_written_again_where_new_files_would_be_refused() -> None:
     body["protocol"]["writerFeatures"] = ["deletionVectors", "identityColumns"]
     on = {"delta.enableDeletionVectors": "true", "delvec.rewriteDeletedShare": "0.5"}
     log.commit(body, metadata(column("id", "long", metadata={"delta.identity.start": 1}), properties=on))
-    rules = DeltaTable(log.storage).snapshot().rules(new_rows=False)
-    assert (rules.vectors, rules.rewrite_share) == (True, None)
+    rules = DeltaTable(log.storage).snapshot().rules(Verb.DELETE)
+    assert (rules.deletes, rules.rewrite_share) == (DeleteForm.VECTOR, None)
 
 
 def test_a_constraint_needs_a_table_without_rows() -> None:
     table = new_table(properties={"delta.constraints.positive": "id > 0"})
-    assert table.snapshot().rules().constraints == (Constraint("positive", "id > 0"),)
+    assert table.snapshot().rules(Verb.APPEND).constraints == (Constraint("positive", "id > 0"),)
     assert "checkConstraints" in table.snapshot().protocol.writer_features
     committed(append(table, numbers(1, 2)))
     with pytest.raises(
@@ -221,7 +235,7 @@ def test_a_constraint_needs_a_table_without_rows() -> None:
     ):
         set_properties(table, {"delta.constraints.small": "id < 9"})
     committed(set_properties(table, {"delta.constraints.positive": None}))
-    assert table.snapshot().rules().constraints == ()
+    assert table.snapshot().rules(Verb.APPEND).constraints == ()
 
 
 # In-commit timestamps
@@ -258,7 +272,7 @@ def test_times_switched_on_later() -> None:
 
 def test_rows_get_ids_above_those_given_out() -> None:
     table = new_table(properties={"delta.enableRowTracking": "true"})
-    rules = table.snapshot().rules()
+    rules = table.snapshot().rules(Verb.APPEND)
     assert rules.row_id is not None
     assert rules.row_id.name.startswith("_row-id-col-")
     committed(append(table, numbers(0, 10), numbers(10, 15)))
@@ -266,7 +280,7 @@ def test_rows_get_ids_above_those_given_out() -> None:
     old = table.snapshot()
     committed(append(table, numbers(20, 23)))
     files = added([put_file(table.storage, numbers(30, 37))])
-    late = RowDelta(Base(2), "WRITE", {}, Read(blind=True), Verb.APPEND, added=files)
+    late = RowDelta(Base(2), Request(Operation.APPEND), Read(blind=True), Verb.APPEND, added=files)
     found = conflicts.commit(table, old, late, Blind())
     assert isinstance(found, Settled)
     assert found.version == 4
@@ -355,7 +369,7 @@ def test_column_mapping_on_a_new_table(tmp_path: Any, mode: str) -> None:
     table = DeltaTable.create(
         str(tmp_path), schema, partition_by=["p"], properties={"delta.columnMapping.mode": mode}
     )
-    rules = table.snapshot().rules()
+    rules = table.snapshot().rules(Verb.APPEND)
     a, s, p = rules.schema
     assert rules.with_ids
     assert isinstance(s.type, Struct)
@@ -372,7 +386,11 @@ def test_column_mapping_on_a_new_table(tmp_path: Any, mode: str) -> None:
         ),
     )
     files = added([put_file(table.storage, rows, partition={"p": "q"})], table.snapshot().spec)
-    committed(table.commit(table.snapshot(), RowDelta(Base(0), "WRITE", {}, Read(blind=True), added=files)))
+    committed(
+        table.commit(
+            table.snapshot(), RowDelta(Base(0), Request(Operation.APPEND), Read(blind=True), added=files)
+        )
+    )
     expected = multiset([{"a b": i, "s": {"x y": 5}, "p": "q"} for i in (1, 2)])
     assert multiset(read_rows(table.snapshot().plan(), table.storage)) == expected
     assert bodies(table.storage, 1, "add")[0]["partitionValues"] == {p.physical_name: "q"}
@@ -404,7 +422,7 @@ def test_added_columns_get_ids_and_names_before_they_are_committed() -> None:
     table = new_table(properties={"delta.columnMapping.mode": "name"})
     snapshot = table.snapshot()
     wanted = Struct((*NUMBERS.fields, Field("n", INT)))
-    rules = snapshot.rules(MetadataChange(schema=wanted))
+    rules = snapshot.rules(Verb.APPEND, MetadataChange(schema=wanted))
     new = rules.schema.fields[-1]
     assert new.field_id == 3
     assert new.physical_name.startswith("col-")
@@ -429,7 +447,7 @@ def test_an_id_of_a_dropped_column_is_refused() -> None:
         set_schema(table, Struct((*old.fields, Field("n", INT, metadata=marks(5)))))
     assert (
         table.snapshot()
-        .rules(MetadataChange(schema=Struct((*old.fields, Field("n", INT)))))
+        .rules(Verb.APPEND, MetadataChange(schema=Struct((*old.fields, Field("n", INT)))))
         .schema.fields[1]
         .field_id
         == 10
@@ -537,7 +555,7 @@ def test_writer_features_that_are_refused(feature: str) -> None:
     log.commit(body, metadata())
     table = DeltaTable(log.storage)
     with pytest.raises(UnsupportedFeatureError, match=f"writer feature {feature}") as caught:
-        table.snapshot().rules()
+        table.snapshot().rules(Verb.APPEND)
     assert caught.value.feature == feature
     with pytest.raises(UnsupportedFeatureError, match=feature):
         append(table, numbers(0, 1))
@@ -549,14 +567,14 @@ def test_a_writer_version_out_of_range() -> None:
     log = LogWriter(open_storage(memory_location()))
     log.commit({"protocol": {"minReaderVersion": 1, "minWriterVersion": 8}}, metadata())
     with pytest.raises(UnsupportedFeatureError, match="writer version 8, expected 1 to 7"):
-        DeltaTable(log.storage).snapshot().rules()
+        DeltaTable(log.storage).snapshot().rules(Verb.APPEND)
 
 
 def test_symlink_manifests() -> None:
     name = "delta.compatibility.symlinkFormatManifest.enabled"
     table = old_table(properties={name: "true"}, features=("deletionVectors",))
     with pytest.raises(UnsupportedFeatureError, match="symlink manifests"):
-        table.snapshot().rules()
+        table.snapshot().rules(Verb.APPEND)
     with pytest.raises(UnsupportedFeatureError, match="symlink manifests"):
         append(table, numbers(0, 1))
     committed(set_properties(table, {name: None}))
@@ -570,13 +588,13 @@ def test_identity_columns_get_no_new_rows() -> None:
     with pytest.raises(
         UnsupportedFeatureError, match="column id is an identity column, which delvec cannot write"
     ):
-        snapshot.rules()
-    assert snapshot.rules(new_rows=False).vectors is False
+        snapshot.rules(Verb.APPEND)
+    assert snapshot.rules(Verb.DELETE).deletes is DeleteForm.REWRITE
 
 
 def test_defaults_count_only_with_their_feature() -> None:
     field = column("id", "long", metadata={"CURRENT_DEFAULT": "1"})
-    assert old_table(field, features=("timestampNtz",)).snapshot().rules().defaults == {}
+    assert old_table(field, features=("timestampNtz",)).snapshot().rules(Verb.APPEND).defaults == {}
     log = LogWriter(open_storage(memory_location()))
     log.commit(
         {
@@ -588,13 +606,13 @@ def test_defaults_count_only_with_their_feature() -> None:
         },
         metadata(field),
     )
-    assert DeltaTable(log.storage).snapshot().rules().defaults == {"id": "1"}
+    assert DeltaTable(log.storage).snapshot().rules(Verb.APPEND).defaults == {"id": "1"}
 
 
 def test_old_writer_versions_imply_features_that_need_not_be_used() -> None:
     table = old_table(reader=2, writer=6)
-    rules = table.snapshot().rules()
-    assert (rules.vectors, rules.constraints, rules.change_files) == (False, (), False)
+    rules = table.snapshot().rules(Verb.APPEND)
+    assert (rules.deletes, rules.constraints, rules.change_files) == (DeleteForm.REWRITE, (), False)
 
 
 def test_properties_count_only_with_their_feature() -> None:
@@ -606,8 +624,8 @@ def test_properties_count_only_with_their_feature() -> None:
         "delta.enableRowTracking": "true",
         "delta.rowTracking.materializedRowIdColumnName": "r",
     }
-    rules = old_table(properties=on, features=("timestampNtz",)).snapshot().rules()
-    assert (rules.vectors, rules.append_only, rules.change_files) == (False, False, False)
+    rules = old_table(properties=on, features=("timestampNtz",)).snapshot().rules(Verb.APPEND)
+    assert (rules.deletes, rules.append_only, rules.change_files) == (DeleteForm.REWRITE, False, False)
     assert rules.constraints == ()
     assert rules.row_id is None
     features = ("deletionVectors", "appendOnly", "changeDataFeed", "checkConstraints", "rowTracking")
@@ -615,8 +633,8 @@ def test_properties_count_only_with_their_feature() -> None:
     body = protocol()
     body["protocol"]["writerFeatures"] = list(features)
     log.commit(body, metadata(properties=on))
-    rules = DeltaTable(log.storage).snapshot().rules()
-    assert rules.vectors
+    rules = DeltaTable(log.storage).snapshot().rules(Verb.APPEND)
+    assert rules.deletes is DeleteForm.VECTOR
     assert rules.append_only
     assert rules.change_files
     assert rules.constraints == (Constraint("c", "id > 0"),)
@@ -628,7 +646,7 @@ def test_vectors_need_the_feature_of_readers_too() -> None:
     body = protocol(features=())
     body["protocol"]["writerFeatures"] = ["deletionVectors"]
     log.commit(body, metadata(properties={"delta.enableDeletionVectors": "true"}))
-    assert not DeltaTable(log.storage).snapshot().rules().vectors
+    assert DeltaTable(log.storage).snapshot().rules(Verb.DELETE).deletes is DeleteForm.REWRITE
 
 
 def test_constraints_of_columns() -> None:
@@ -638,11 +656,11 @@ def test_constraints_of_columns() -> None:
         reader=1,
         writer=4,
     )
-    assert [c.condition for c in found.snapshot().rules().constraints] == [
+    assert [c.condition for c in found.snapshot().rules(Verb.APPEND).constraints] == [
         "a > 3",
     ]
-    assert not any(c.null_holds for c in found.snapshot().rules().constraints)
-    assert found.snapshot().rules().generated == {"g": "a + 1"}
+    assert not any(c.null_holds for c in found.snapshot().rules(Verb.APPEND).constraints)
+    assert found.snapshot().rules(Verb.APPEND).generated == {"g": "a + 1"}
 
 
 def test_declared_lengths_of_another_type_are_refused() -> None:
@@ -653,7 +671,7 @@ def test_declared_lengths_of_another_type_are_refused() -> None:
     other = old_table(column("v", "string", metadata=marks)).snapshot()
     assert other.schema.fields[0].type == Primitive("string")
     with pytest.raises(UnsupportedFeatureError, match="declared array<varchar"):
-        other.rules()
+        other.rules(Verb.APPEND)
 
 
 def test_an_upgrade_that_lost_a_race_is_made_anew() -> None:
@@ -661,13 +679,20 @@ def test_an_upgrade_that_lost_a_race_is_made_anew() -> None:
     old = table.snapshot()
     committed(append(table, numbers(0, 4)))
     change = MetadataChange(properties={"delta.enableInCommitTimestamps": "true"})
-    delta = RowDelta(Base(0), "SET TBLPROPERTIES", {}, Read(blind=True), Verb.ALTER, metadata=change)
+    delta = RowDelta(
+        Base(0), Request(Operation.SET_PROPERTIES), Read(blind=True), Verb.ALTER, metadata=change
+    )
     found = conflicts.commit(table, old, delta, Blind())
     assert isinstance(found, Settled)
     assert found.version == 2
     assert table.snapshot().properties["delta.inCommitTimestampEnablementVersion"] == "2"
     again = conflicts.commit(table, old, delta, Blind())
-    assert again == Again(2, "SET TBLPROPERTIES", "it changed the protocol")
+    assert isinstance(again, Rerun)
+    assert again.conflict == Conflict(2, "SET TBLPROPERTIES", "it changed the protocol")
+    assert again.message == (
+        "SET TBLPROPERTIES at version 0 conflicts with version 2 (SET TBLPROPERTIES): "
+        f"it changed the protocol: {table.location}"
+    )
 
 
 def test_readers_know_a_table_with_everything_on(tmp_path: Any) -> None:

@@ -26,6 +26,7 @@ from delvec import conflicts
 from delvec.conflicts import Settled
 from delvec.delta.file_keys import file_keys
 from delvec.delta.table import DeltaTable
+from delvec.row_delta import RowCounts
 from rows import read_rows
 
 HIGHEST = 60
@@ -89,7 +90,7 @@ class Run:
         committed(self.table.commit(snapshot, delete_delta(snapshot, first)))
         self.live -= both[0]
         late = delete_delta(snapshot, second)
-        late = replace(late, metrics={"numDeletedRows": len(both[1] & before)})
+        late = replace(late, counts=RowCounts(deleted=len(both[1] & before)))
         found = conflicts.commit(DeltaTable.open(self.table.location), snapshot, late, Blind())
         assert isinstance(found, Settled)
         assert found.metrics["numDeletedRows"] == len(both[1] & self.live)

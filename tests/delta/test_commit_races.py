@@ -26,14 +26,26 @@ from delta_writer import (
 )
 from delvec import conflicts
 from delvec.conflicts import Settled
-from delvec.conflicts.commit_loop import TRIES
+from delvec.conflicts.commit_loop import MAX_COMMIT_ATTEMPTS
 from delvec.deletes.loader import load_vectors
 from delvec.delta.snapshot import Snapshot
 from delvec.delta.table import DeltaTable
 from delvec.errors import CommitConflictError, FormatError, StorageError, UnsupportedFeatureError
 from delvec.footers.statistics import measure
 from delvec.plan import Base, ScanPlan
-from delvec.row_delta import Lost, MetadataChange, Read, RowDelta, Txn, Unknown, Verb, Won, with_statistics
+from delvec.row_delta import (
+    MetadataChange,
+    Operation,
+    Read,
+    Request,
+    RowDelta,
+    Txn,
+    Unknown,
+    Verb,
+    VersionTaken,
+    Won,
+    with_statistics,
+)
 from delvec.storage import Storage
 
 
@@ -58,7 +70,7 @@ def test_one_version_has_one_winner() -> None:
     old = table.snapshot()
     committed(table.commit(old, delete_delta(old, {0: [3]})))
     lost = table.commit(old, delete_delta(old, {0: [4]}))
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, VersionTaken)
     assert lost.version == 2
     assert len(table.snapshot().adds) == 1
     assert vector_files(table) == 1, "the loser's vectors are orphans"
@@ -70,10 +82,10 @@ def test_files_that_are_measured_are_not_read_by_commits() -> None:
     committed(append(table, numbers(10, 20)))
     delta = append_delta(old, numbers(20, 25))
     places = delta.added.column("location").to_pylist()
-    statistics = measure(table.storage, places, old.rules().measured)
+    statistics = measure(table.storage, places, old.rules(Verb.APPEND).measured)
     delta = replace(delta, added=with_statistics(delta.added, statistics))
     table.storage.delete(places)  # reading the footer again would fail
-    assert isinstance(table.commit(old, delta), Lost)
+    assert isinstance(table.commit(old, delta), VersionTaken)
     newest = table.snapshot()
     committed(table.commit(newest, replace(delta, base=Base(newest.version))))
     assert bodies(table.storage, 3, "add")[0]["stats"] == (
@@ -96,7 +108,7 @@ def test_deletes_on_one_file_are_united() -> None:
     table = table_of((0, 10))
     old = table.snapshot()
     committed(table.commit(old, delete_delta(old, {0: [3]})))
-    assert settled(table, old, delete_delta(old, {0: [4]})).united == 1
+    assert settled(table, old, delete_delta(old, {0: [4]})).delta.execution.united_files == 1
     snapshot = table.snapshot()
     (vector,) = load_vectors(table.storage, snapshot.plan().deletes).values()
     assert list(vector) == [3, 4]
@@ -169,8 +181,7 @@ def test_rows_that_came_back_are_new_rows() -> None:
 def compaction(old: Snapshot) -> RowDelta:
     return RowDelta(
         Base(old.version),
-        "OPTIMIZE",
-        {},
+        Request(Operation.COMPACT),
         Read("id > 9"),
         Verb.COMPACT,
         added=append_delta(old, numbers(10, 20)).added,
@@ -199,7 +210,9 @@ def test_a_compaction_as_a_winner() -> None:
 def test_a_change_of_metadata_as_a_winner(properties: dict[str, str], changed: str) -> None:
     table = table_of((0, 10))
     change = MetadataChange(properties=properties)
-    delta = RowDelta(Base(1), "SET TBLPROPERTIES", {}, Read(blind=True), Verb.ALTER, metadata=change)
+    delta = RowDelta(
+        Base(1), Request(Operation.SET_PROPERTIES), Read(blind=True), Verb.ALTER, metadata=change
+    )
     committed(table.commit(table.snapshot(), delta))
     assert (won(table).verb, won(table).changed) == (Verb.ALTER, changed)
 
@@ -315,7 +328,9 @@ def test_races_without_end() -> None:
 
     storage.behaviour = always_first
     old = table.snapshot()
-    with pytest.raises(CommitConflictError, match=f"other writers committed first {TRIES} times in a row"):
+    with pytest.raises(
+        CommitConflictError, match=f"other writers committed first {MAX_COMMIT_ATTEMPTS} times in a row"
+    ):
         settled(table, old, append_delta(old, numbers(0, 3)))
 
 

@@ -174,7 +174,7 @@ def test_a_winner_whose_new_images_are_not_meant(table: Any, monkeypatch: pytest
 
 def test_a_loser_leaves_no_file(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     table.set_properties({"delta.enableChangeDataFeed": "true"})
-    monkeypatch.setattr("delvec.spark.commit_and_rerun.RUNS", 1)
+    monkeypatch.setattr("delvec.spark.commit_and_rerun.MAX_RUNS", 1)
     racing(monkeypatch, lambda: table.delete("id = 4"), "update")
     with pytest.raises(CommitConflictError):
         table.update({"v": "-1"}, "id = 4")

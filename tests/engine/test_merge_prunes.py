@@ -153,13 +153,13 @@ def test_rows_that_others_append_are_looked_at_where_they_are_in_the_range(
 ):
     """Keys 5 and 7 are merged; the appended row is in a file of its own."""
     looked: list[int] = []
-    first_file = merging.first_file
+    file_with_rows = merging.file_with_rows
 
     def counted(*given):
         looked.append(1)
-        return first_file(*given)
+        return file_with_rows(*given)
 
-    monkeypatch.setattr(merging, "first_file", counted)
+    monkeypatch.setattr(merging, "file_with_rows", counted)
     late = (key, "late", 9)
     losing_table = losing(spark, table.location, lambda other: other.append(frame_of(spark, DDL, [late])))
     merge = losing_table.merge(frame_of(spark, DDL, [(5, "s", 1), (7, "s", 1)]), ON).when_matched_delete()

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import functions
 
 from delvec.errors import FormatError, InvalidOperationError
+from delvec.row_delta import Verb
 from delvec.spark import remove_rows
 from delvec.spark.target import Target
 from lake import Lake
@@ -50,7 +51,7 @@ def rows_without(gone):
 
 def lineage(spark, table):
     """The id and the version of each row, by its key."""
-    target = Target.of(spark, table._table)
+    target = Target.of(spark, table._table, Verb.UPDATE)
     frame = target.scan_located(target.plan(None)).select("id", *(f"`{name}`" for name in target.lineage))
     return {key: (row_id, version) for key, row_id, version in frame.collect()}
 

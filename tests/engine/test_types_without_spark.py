@@ -8,6 +8,7 @@ import pytest
 
 from delvec import Table
 from delvec.errors import UnsupportedFeatureError
+from delvec.row_delta import Verb
 from delvec.schema import Array, Field, Fixed, Primitive, Struct, arrow_type
 from delvec.spark.scan import scan
 from delvec.spark.types import from_spark, logical, parse_ddl, verify_spark_type
@@ -50,7 +51,7 @@ def test_other_columns_can_be_read(spark, table, name):
 
 @pytest.mark.parametrize("name", TYPES)
 def test_such_a_column_is_not_written(spark, table, name):
-    rules = replace(table._table.snapshot().rules(), schema=widened(table, TYPES[name]).schema)
+    rules = replace(table._table.snapshot().rules(Verb.APPEND), schema=widened(table, TYPES[name]).schema)
     frame = spark.createDataFrame([], logical(rules.schema))
     with pytest.raises(UnsupportedFeatureError, match="column odd is of type") as error:
         write_rows(frame, open_storage(table.location), rules)

@@ -11,7 +11,7 @@ import pytest
 from delta_writer import NUMBERS, added, append, bodies, committed, delete_ids, numbers, put_file
 from delvec.delta.table import DeltaTable
 from delvec.plan import Base
-from delvec.row_delta import MetadataChange, Read, RowDelta
+from delvec.row_delta import MetadataChange, Operation, Read, Request, RowDelta, Verb
 from rows import multiset, read_rows
 
 pytestmark = [
@@ -111,16 +111,20 @@ def test_columns_that_we_added_and_widened(delta_spark: Any, tmp_path: Path) -> 
     short = Struct((Field("id", Primitive("integer")), Field("name", Primitive("string"))))
     properties = EVERYTHING | {"delta.columnMapping.mode": "name"}
     table = DeltaTable.create(str(tmp_path / "t"), short, partition_by=["name"], properties=properties)
-    first = table.snapshot().rules().schema
+    first = table.snapshot().rules(Verb.APPEND).schema
     rows = pa.table({first.fields[0].physical_name: pa.array([1, 2], pa.int32())})
     file = put_file(table.storage, rows, partition={"name": "a b"})
     files = added([file], table.snapshot().spec)
-    committed(table.commit(table.snapshot(), RowDelta(Base(0), "WRITE", {}, Read(blind=True), added=files)))
+    committed(
+        table.commit(
+            table.snapshot(), RowDelta(Base(0), Request(Operation.APPEND), Read(blind=True), added=files)
+        )
+    )
     wider = Struct(
         (Field("id", Primitive("long")), Field("name", Primitive("string")), Field("n", Primitive("double")))
     )
-    change = MetadataChange(schema=table.snapshot().rules(MetadataChange(schema=wider)).schema)
-    delta = RowDelta(Base(1), "ADD COLUMNS", {}, Read(blind=True), metadata=change)
+    change = MetadataChange(schema=table.snapshot().rules(Verb.APPEND, MetadataChange(schema=wider)).schema)
+    delta = RowDelta(Base(1), Request(Operation.ADD_COLUMNS), Read(blind=True), metadata=change)
     committed(table.commit(table.snapshot(), delta))
     delta_spark.sql(f"INSERT INTO delta.`{table.location}` VALUES (5000000000, 'c', 1.5)")
     assert both(delta_spark, table) == {1, 2, 5000000000}

@@ -57,7 +57,7 @@ def test_writers_of_one_version_are_as_one_after_the_other(
         model, changed = statement.apply(model)
         assert rows_of(table) == sorted(model)
         if statement.verb in {Verb.DELETE, Verb.REPLACE, Verb.UPDATE, Verb.MERGE}:
-            assert settled.metrics["numDeletedRows"] == changed
+            assert settled.delta.counts.deleted == changed
 
 
 @given(files=tables, racing=st.lists(statements, min_size=3, max_size=4))

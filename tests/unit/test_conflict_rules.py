@@ -15,7 +15,7 @@ WORDS = {
     Rule.REPLAN: "replan",
     Rule.KEEP: "keep rest",
     Rule.KEYS: "keys",
-    Rule.AGAIN: "rerun",
+    Rule.RERUN: "rerun",
 }
 
 

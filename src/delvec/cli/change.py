@@ -206,8 +206,8 @@ class Planned:
                 f"{counted(count('grown-vector'), 'vector')} grown, {count('rewritten'):,} rewritten "
                 f"({_rows(preview.copied)} copied)"
             )
-        if "numOutputRows" in preview.metrics:
-            yield f"new rows: {preview.metrics['numOutputRows']:,}"
+        if preview.counts.new is not None:
+            yield f"new rows: {preview.counts.new:,}"
         if preview.change_files:
             yield "change data files would be written as well"
         yield f"read {counted(preview.read, 'file')} for this preview, skipped {preview.skipped:,}"

@@ -1,12 +1,15 @@
-"""Who may commit when writers meet: one logic for every format.
+"""Conflicts between concurrent writers, for every format.
 
-rules     verb against verb: what must be looked at before the loser commits
-rebase    looking at it: the loser's delta on top of what won, or why the statement must run again
-loop      committing until it is settled
+verb_rules    for each pair of verbs: what must be checked before the second writer commits
+winners       the commits that were first, with their files as ids
+rebase        moves a delta on top of these commits, or returns the conflict
+commit_loop   commits, and rebases after each lost attempt
+probe         what the checks ask the statement that made the delta
 """
 
-from delvec.conflicts.commit_loop import Settled, commit
-from delvec.conflicts.rebase import Again, Engine, rebased
+from delvec.conflicts.commit_loop import Rerun, Settled, commit
+from delvec.conflicts.probe import ConflictProbe
+from delvec.conflicts.rebase import Conflict, Rebased, rebased
 from delvec.conflicts.verb_rules import RULES, Rule
 
-__all__ = ["RULES", "Again", "Engine", "Rule", "Settled", "commit", "rebased"]
+__all__ = ["RULES", "Conflict", "ConflictProbe", "Rebased", "Rerun", "Rule", "Settled", "commit", "rebased"]

@@ -1,4 +1,4 @@
-"""Committing until it is settled: tries, back-off, and what is said of them."""
+"""Commits a delta, and rebases and commits it again if other writers were first."""
 
 from __future__ import annotations
 
@@ -8,87 +8,87 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from delvec.conflicts.rebase import Again, Engine, rebased
+from delvec.conflicts.probe import ConflictProbe
+from delvec.conflicts.rebase import Conflict, rebased
 from delvec.errors import CommitConflictError, StorageError
 from delvec.formats import Snapshot, Table
-from delvec.row_delta import Committed, Lost, RowDelta, Unknown
+from delvec.row_delta import Committed, RowDelta, Unknown, VersionTaken
 
 _LOGGER = logging.getLogger(__name__)
 
-TRIES = 100
-"""So often others may come first, while nothing of theirs stands in the way."""
-
-TRIES_METRIC, UNITED_METRIC = "numCommitTries", "numFilesUnited"
+MAX_COMMIT_ATTEMPTS = 100
+"""How often a commit is tried when each conflict can be resolved by rebasing."""
 
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.005, 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The delta is version ``version``; or others had done all of it, and that is the version they left.
-
-    ``united``: the files whose vectors were united with those of writers that came first.
+    """``delta`` as it was committed, as version ``version``. If other commits had done all of it, nothing was
+    committed, and ``version`` is the newest one.
     """
 
     version: int
     metrics: Mapping[str, int]
-    tries: int
-    united: int
     delta: RowDelta
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """Nothing was committed: the statement must run again on the newest version.
+
+    ``message``: the conflict as a sentence. ``repeatable``: whether the statement may run again.
+    """
+
+    conflict: Conflict
+    message: str
+    repeatable: bool
 
 
 def commit(
     table: Table,
     base: Snapshot,
     delta: RowDelta,
-    engine: Engine,
+    probe: ConflictProbe,
     *,
     pause: Callable[[float], None] = time.sleep,
-) -> Settled | Again:
-    """Commit ``delta``, made from ``base``, on top of whatever came first, where that is right.
+) -> Settled | Rerun:
+    """Commit ``delta``, which was made from ``base``, on top of concurrent commits where that is correct.
 
-    An outcome that cannot be found out is a StorageError: it is never tried again. ``Again`` says that
-    nothing was committed.
+    Raises StorageError if the store does not answer whether the delta was committed. It is not tried again
+    then.
     """
-    united = 0
-    for tries in range(1, TRIES + 1):
-        told = replace(delta, metrics=_told(delta, tries, united))
-        outcome = table.commit(base, told)
-        match outcome:
-            case Committed(version, counted):
-                _log(delta, version, tries, united)
-                return Settled(version, dict(counted) | dict(told.metrics), tries, united, delta)
+    first, operation, united = base, table.operation_name(delta.request), 0
+    for attempt in range(1, MAX_COMMIT_ATTEMPTS + 1):
+        execution = replace(delta.execution, attempts=attempt, united_files=united)
+        match table.commit(base, replace(delta, execution=execution)):
+            case Committed(version, metrics):
+                _log_rebased(operation, version, attempt, united)
+                return Settled(version, metrics, replace(delta, execution=execution))
             case Unknown(version, reason):
                 raise StorageError(
                     f"cannot tell whether version {version} was committed: {reason}", path=table.location
                 )
-            case Lost():
-                if base.version < 0:
+            case VersionTaken():
+                if base.is_draft:
                     raise CommitConflictError(
-                        f"{delta.operation} failed: another table was created there: {table.location}"
+                        f"{operation} failed: another table was created there: {table.location}"
                     )
-        pause(random.uniform(0, min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2**tries)))
+        pause(random.uniform(0, min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2**attempt)))
         newest = table.snapshot()
-        found = rebased(delta, base, newest, table.won(base, newest), storage=table.storage, engine=engine)
-        if isinstance(found, Again):
-            _LOGGER.info(
-                "%s at version %d of %s must run again: version %d (%s): %s",
-                *(
-                    delta.operation,
-                    base.version,
-                    table.location,
-                    found.version,
-                    found.operation,
-                    found.reason,
-                ),
-            )
-            return found
+        found = rebased(delta, base, newest, table.won(base, newest), storage=table.storage, probe=probe)
+        if isinstance(found, Conflict):
+            rerun = Rerun(found, _message(operation, first, found, table.location), probe.repeatable)
+            _LOGGER.info("must run again: %s", rerun.message)
+            return rerun
         base, delta, united = newest, found.delta, united + found.united
         if not changes_anything(delta):
-            return Settled(newest.version, dict(delta.metrics), tries, united, delta)
+            metrics = table.metrics(delta.request, delta.counts, delta.execution)
+            execution = replace(execution, united_files=united)
+            return Settled(newest.version, metrics, replace(delta, execution=execution))
     raise CommitConflictError(
-        f"{delta.operation} at version {base.version} gave up: other writers committed first "
-        f"{TRIES} times in a row: {table.location}"
+        f"{operation} at version {base.version} gave up: other writers committed first "
+        f"{MAX_COMMIT_ATTEMPTS} times in a row: {table.location}"
     )
 
 
@@ -97,15 +97,16 @@ def changes_anything(delta: RowDelta) -> bool:
     return bool(files or delta.metadata is not None or delta.txn is not None)
 
 
-def _told(delta: RowDelta, tries: int, united: int) -> dict[str, int]:
-    """The metrics, with those of a race where there was one."""
-    race = {TRIES_METRIC: tries, UNITED_METRIC: united} if tries > 1 else {}
-    return dict(delta.metrics) | race
+def _message(operation: str, base: Snapshot, conflict: Conflict, location: str) -> str:
+    return (
+        f"{operation} at version {base.version} conflicts with version {conflict.version} "
+        f"({conflict.operation}): {conflict.reason}: {location}"
+    )
 
 
-def _log(delta: RowDelta, version: int, tries: int, united: int) -> None:
-    if tries > 1:
+def _log_rebased(operation: str, version: int, attempts: int, united: int) -> None:
+    if attempts > 1:
         _LOGGER.info(
             "%s committed version %d at attempt %d; combined the vectors of %d files",
-            *(delta.operation, version, tries, united),
+            *(operation, version, attempts, united),
         )

@@ -1,13 +1,14 @@
-"""Verb against verb: what the loser of a race must do, given what won.
+"""What a writer must do if another writer committed first, for each pair of verbs.
 
     TOP       commit on top
-    CHECK     unite the vectors, where no row that was read is gone and no new row would have been read
-    REPLAN    find anew which files to replace, and commit
-    KEEP      drop what the winner touched from a compaction, and commit the rest
-    KEYS      check the new rows' keys against the winner's
-    AGAIN     run the statement again on the newest version
+    CHECK     unite the vectors, if all rows that were read are still live and no new row would have been read
+    REPLAN    find again which files to replace, and commit
+    KEEP      drop the files that the other writer changed from a compaction, and commit the rest
+    KEYS      check the new rows' keys against the other writer's
+    RERUN     run the statement again on the newest version
 
-The verbs on keys, and compaction, are here before delvec has them: their rules are part of the same table.
+The table has rules for compaction and for the verbs on keys already, though delvec does not have these verbs
+yet.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from delvec.row_delta import Verb
 
 class Rule(Enum):
     TOP = "commit on top"
-    CHECK = "unite, where nothing read has changed"
-    REPLAN = "plan anew"
-    KEEP = "drop what was touched"
+    CHECK = "unite the vectors, if no row that was read has changed"
+    REPLAN = "plan again"
+    KEEP = "drop changed files"
     KEYS = "check keys"
-    AGAIN = "run again"
+    RERUN = "run again"
 
 
 _LOSERS = (
@@ -41,9 +42,9 @@ _LOSERS = (
     Verb.ALTER,
 )
 
-_TOP, _CHECK, _REPLAN, _KEEP, _KEYS, _AGAIN = Rule
+_TOP, _CHECK, _REPLAN, _KEEP, _KEYS, _RERUN = Rule
 
-# A column for each loser, in the order of _LOSERS. A change of properties alone stands on top of rows.
+# A column for each losing verb, in the order of _LOSERS. A change of properties is committed on top of rows.
 _BY_WINNER = {
     Verb.APPEND: (_TOP, _CHECK, _CHECK, _CHECK, _REPLAN, _TOP, _KEYS, _TOP, _TOP, _TOP),
     Verb.DELETE: (_TOP, _CHECK, _CHECK, _CHECK, _REPLAN, _KEEP, _CHECK, _TOP, _TOP, _TOP),
@@ -54,7 +55,7 @@ _BY_WINNER = {
     Verb.REWRITE_DELETES: (_TOP, _CHECK, _CHECK, _CHECK, _REPLAN, _KEEP, _CHECK, _TOP, _TOP, _TOP),
     Verb.DELETE_KEYS: (_TOP, _TOP, _KEYS, _KEYS, _REPLAN, _KEYS, _KEYS, _TOP, _TOP, _TOP),
     Verb.UPSERT: (_TOP, _CHECK, _KEYS, _KEYS, _REPLAN, _KEYS, _KEYS, _TOP, _TOP, _TOP),
-    Verb.ALTER: (_AGAIN,) * len(_LOSERS),
+    Verb.ALTER: (_RERUN,) * len(_LOSERS),
 }
 
 RULES: Mapping[tuple[Verb, Verb], Rule] = MappingProxyType(
@@ -64,4 +65,4 @@ RULES: Mapping[tuple[Verb, Verb], Rule] = MappingProxyType(
         for loser, rule in zip(_LOSERS, rules, strict=True)
     }
 )
-"""By winner and loser."""
+"""By the verb that committed first, and the verb that lost."""

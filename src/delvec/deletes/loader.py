@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from delvec.bitmap import Bitmap
 from delvec.deletes.examine import examine_vectors
+from delvec.plan import ScanPlan
 from delvec.storage import Storage
 
 
@@ -28,3 +29,13 @@ def load_vectors(storage: Storage, deletes: pa.Table, rows: Sequence[int] | None
             raise found.error
         loaded[found.row if rows is None else rows[found.row]] = found.bitmap
     return loaded
+
+
+def vectors_by_file(storage: Storage, plan: ScanPlan) -> dict[int, Bitmap]:
+    """The deleted rows of each file of the plan, by file id."""
+    rows = plan.files.column("vector").to_pylist()
+    loaded = load_vectors(storage, plan.deletes, [row for row in rows if row is not None])
+    return {
+        file_id: Bitmap() if row is None else loaded[row]
+        for file_id, row in zip(plan.files.column("file_id").to_pylist(), rows, strict=True)
+    }

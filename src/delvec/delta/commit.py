@@ -24,8 +24,8 @@ from delvec.delta.commit_info import commit_info
 from delvec.delta.commit_times import next_timestamp, with_enablement
 from delvec.delta.file_actions import FileChanges, file_changes, measured
 from delvec.delta.log_files import LOG
-from delvec.delta.metadata_change import DRAFT_VERSION, TableState, state_after
-from delvec.delta.rules import write_rules
+from delvec.delta.metadata_change import TableState
+from delvec.delta.rules import allows_vectors, is_append_only
 from delvec.delta.writer_features import verify_writable
 from delvec.errors import (
     DelvecError,
@@ -34,7 +34,7 @@ from delvec.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from delvec.row_delta import Committed, Lost, Outcome, RowDelta, Unknown
+from delvec.row_delta import Committed, Outcome, RowDelta, Unknown, VersionTaken
 from delvec.storage import Storage
 
 if TYPE_CHECKING:
@@ -49,10 +49,11 @@ def now_ms() -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Delta:
-    """A delta on its way into the log."""
+    """A delta that is about to be committed. ``state``: the table's protocol and metadata afterwards."""
 
     delta: RowDelta
     base: Snapshot
+    state: TableState
     files: FileChanges
     txn_id: str
 
@@ -63,11 +64,11 @@ def commit(storage: Storage, base: Snapshot, delta: RowDelta, *, clock: Clock = 
     A store that fails, and of which it is known that nothing was committed, is raised (StorageError).
     """
     _verify_delta(base, delta)
-    state = state_after(base, delta.metadata)
+    state = base.state_after(delta.metadata)
     _verify_allowed(base, delta)
     delta = measured(storage, base, delta, state)
     files = file_changes(storage, base, delta, state, now_ms=clock())
-    ours = _Delta(delta, base, files, str(uuid.uuid4()))
+    ours = _Delta(delta, base, state, files, str(uuid.uuid4()))
     version = base.version + 1
     try:
         written = _put(storage, version, _lines(storage, ours, clock()), ours.txn_id)
@@ -82,7 +83,7 @@ def commit(storage: Storage, base: Snapshot, delta: RowDelta, *, clock: Clock = 
     if written:
         return Committed(version, files.metrics)
     _discard(storage, files)
-    return Lost(version)
+    return VersionTaken(version)
 
 
 def _verify_delta(base: Snapshot, delta: RowDelta) -> None:
@@ -102,12 +103,11 @@ def _verify_allowed(base: Snapshot, delta: RowDelta) -> None:
     verify_writable(base, rows=changes_rows, new_rows=bool(len(delta.added)))
     if not changes_rows:
         return
-    rules = write_rules(base)
-    if rules.append_only and delta.data_change and (len(delta.removed) or len(delta.vectors)):
+    if is_append_only(base) and delta.data_change and (len(delta.removed) or len(delta.vectors)):
         raise InvalidOperationError(
             f"table is append-only (delta.appendOnly), its rows cannot be removed: {base.location}"
         )
-    if len(delta.vectors) and not rules.vectors:
+    if len(delta.vectors) and not allows_vectors(base):
         raise UnsupportedFeatureError(
             f"table does not allow new vectors, expected delta.enableDeletionVectors = true: {base.location}",
             feature="deletionVectors",
@@ -146,18 +146,16 @@ def _lines(storage: Storage, ours: _Delta, now: int) -> bytes:
     """The commit as the version after its base: ids of rows and times are given out for it."""
     delta, files, current = ours.delta, ours.files, ours.base
     version = current.version + 1
-    state = state_after(current, delta.metadata)
-    timestamp = next_timestamp(storage, current, state, now)
-    state = with_enablement(current, state, version, timestamp)
+    timestamp = next_timestamp(storage, current, ours.state, now)
+    state = with_enablement(current, ours.state, version, timestamp)
     added, domains = _with_ids(files, current, state, version)
     info = commit_info(
         delta, current, files.metrics, state=state, now_ms=now, in_commit_ms=timestamp, txn_id=ours.txn_id
     )
     actions: list[tuple[str, Body]] = [("commitInfo", info)]
-    draft = current.version == DRAFT_VERSION
-    if draft or state.protocol != current.protocol:
+    if current.is_draft or state.protocol != current.protocol:
         actions.append(("protocol", action_writer.protocol_body(state.protocol)))
-    if draft or state.metadata != current.metadata:
+    if current.is_draft or state.metadata != current.metadata:
         actions.append(("metaData", action_writer.metadata_body(state.metadata)))
     if delta.txn is not None:
         txn = SetTransaction(delta.txn.app_id, delta.txn.version, now)

@@ -1,8 +1,10 @@
-"""The ``commitInfo`` action: what a commit says of itself, in the words of Delta's history."""
+"""The ``commitInfo`` action: a commit's operation, parameters and metrics, as Delta's history names them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import orjson
@@ -10,8 +12,9 @@ import orjson
 from delvec.delta import properties
 from delvec.delta.action_writer import Body
 from delvec.delta.features import ROW_TRACKING
-from delvec.delta.metadata_change import DRAFT_VERSION, TableState
-from delvec.row_delta import Isolation, RowDelta
+from delvec.delta.metadata_change import TableState
+from delvec.row_delta import Isolation, Operation, Request, RowDelta
+from delvec.schema import Field
 from delvec.version import __version__
 
 if TYPE_CHECKING:
@@ -24,8 +27,27 @@ _ISOLATION_LEVELS = {
 }
 LINEAGE_KEPT = "delta.rowTracking.preserved"
 
-# Their conditions are recorded as lists.
-_WITH_PREDICATES = ("DELETE", "UPDATE", "MERGE")
+_NAMES: Mapping[Operation, str] = MappingProxyType(
+    {
+        Operation.CREATE: "CREATE TABLE",
+        Operation.CREATE_WITH_ROWS: "CREATE TABLE AS SELECT",
+        Operation.APPEND: "WRITE",
+        Operation.OVERWRITE: "WRITE",
+        Operation.DELETE: "DELETE",
+        Operation.UPDATE: "UPDATE",
+        Operation.MERGE: "MERGE",
+        Operation.COMPACT: "OPTIMIZE",
+        Operation.SET_PROPERTIES: "SET TBLPROPERTIES",
+        Operation.ADD_COLUMNS: "ADD COLUMNS",
+    }
+)
+
+
+def operation_name(request: Request) -> str:
+    """The name of the operation in Delta's history."""
+    if request.operation is Operation.SET_PROPERTIES and _unsets(request):
+        return "UNSET TBLPROPERTIES"
+    return _NAMES[request.operation]
 
 
 def commit_info(
@@ -41,15 +63,15 @@ def commit_info(
     body: Body = {} if in_commit_ms is None else {"inCommitTimestamp": in_commit_ms}
     body |= {
         "timestamp": now_ms if in_commit_ms is None else in_commit_ms,
-        "operation": delta.operation,
-        "operationParameters": _parameters(delta, state),
+        "operation": operation_name(delta.request),
+        "operationParameters": _parameters(delta.request, state),
     }
-    if current.version != DRAFT_VERSION:
+    if not current.is_draft:
         body["readVersion"] = delta.base.version
     body |= {
         "isolationLevel": _ISOLATION_LEVELS[delta.read.isolation],
         "isBlindAppend": delta.read.blind and not len(delta.removed) and not len(delta.vectors),
-        "operationMetrics": {name: str(value) for name, value in {**metrics, **delta.metrics}.items()},
+        "operationMetrics": {name: str(value) for name, value in metrics.items()},
         "engineInfo": f"delvec/{__version__}",
         "txnId": txn_id,
     }
@@ -58,21 +80,52 @@ def commit_info(
     return body
 
 
-def _parameters(delta: RowDelta, state: TableState) -> dict[str, str]:
-    """Texts, as Delta-Spark writes them: lists and objects are JSON inside the text."""
-    found = dict(delta.parameters)
-    if delta.operation in _WITH_PREDICATES:
-        condition = found.get("predicate")
-        if condition is None or not condition.startswith("["):
-            found["predicate"] = orjson.dumps([condition] if condition else []).decode()
-    if delta.operation.startswith("CREATE TABLE"):
-        created = {
-            "partitionBy": orjson.dumps(list(state.metadata.partition_columns)).decode(),
-            "properties": orjson.dumps(dict(state.metadata.configuration)).decode(),
-        }
-        # No description is the text null, as Delta-Spark has it.
-        found = {"isManaged": "false", "description": state.metadata.description or "null"} | created | found
-    return found
+def _parameters(request: Request, state: TableState) -> dict[str, str]:
+    """The parameters as Delta-Spark writes them: lists and objects are JSON inside a text."""
+    match request.operation:
+        case Operation.CREATE | Operation.CREATE_WITH_ROWS:
+            return _creation_parameters(state)
+        case Operation.DELETE | Operation.UPDATE | Operation.MERGE:
+            conditions = [request.condition] if request.condition else []
+            return {"predicate": orjson.dumps(conditions).decode()}
+        case Operation.APPEND:
+            return {"mode": "Append"}
+        case Operation.OVERWRITE:
+            return {"mode": "Overwrite"} | _overwritten(request)
+        case Operation.SET_PROPERTIES:
+            return {"properties": json.dumps(dict(request.properties))}
+        case Operation.ADD_COLUMNS:
+            return {"columns": json.dumps([{"column": _column(field)} for field in request.columns or ()])}
+    return {}
+
+
+def _creation_parameters(state: TableState) -> dict[str, str]:
+    return {
+        "isManaged": "false",
+        # Delta-Spark writes the text null for a table without a description.
+        "description": state.metadata.description or "null",
+        "partitionBy": orjson.dumps(list(state.metadata.partition_columns)).decode(),
+        "properties": orjson.dumps(dict(state.metadata.configuration)).decode(),
+    }
+
+
+def _overwritten(request: Request) -> dict[str, str]:
+    if request.condition is not None:
+        return {"predicate": request.condition}
+    return {"partitionOverwriteMode": "dynamic"} if request.dynamic else {}
+
+
+def _column(field: Field) -> dict[str, object]:
+    return {
+        "name": field.name,
+        "type": str(field.type),
+        "nullable": field.nullable,
+        "metadata": {} if field.comment is None else {"comment": field.comment},
+    }
+
+
+def _unsets(request: Request) -> bool:
+    return bool(request.properties) and all(value is None for value in request.properties.values())
 
 
 def _tracks_rows(state: TableState) -> bool:
@@ -82,6 +135,6 @@ def _tracks_rows(state: TableState) -> bool:
 
 
 def _keeps_lineage(delta: RowDelta) -> bool:
-    """Rows that moved have their ids with them, or none moved."""
+    """Whether all moved rows keep their ids; true if no row moves."""
     moves = delta.moved or (len(delta.removed) and len(delta.added))
     return delta.lineage or not moves

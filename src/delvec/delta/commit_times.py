@@ -9,7 +9,7 @@ from delvec.delta import properties
 from delvec.delta.action_reader import parse_commit_info
 from delvec.delta.features import IN_COMMIT_TIMESTAMP, Protocol
 from delvec.delta.log_files import LOG
-from delvec.delta.metadata_change import DRAFT_VERSION, TableState
+from delvec.delta.metadata_change import TableState
 from delvec.storage import Storage
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def next_timestamp(storage: Storage, current: Snapshot, state: TableState, now_m
     """The timestamp of the commit after ``current``; None if the table has no in-commit timestamps."""
     if not _states_times(state.protocol, state.metadata):
         return None
-    if current.version == DRAFT_VERSION:
+    if current.is_draft:
         return now_ms
     path = f"{LOG}/{current.version:020d}.json"
     if _states_times(current.protocol, current.metadata):
@@ -37,7 +37,7 @@ def with_enablement(current: Snapshot, state: TableState, version: int, timestam
 
     A new table needs no such note: all its commits have timestamps.
     """
-    if timestamp is None or current.version == DRAFT_VERSION:
+    if timestamp is None or current.is_draft:
         return state
     if _states_times(current.protocol, current.metadata):
         return state

@@ -15,7 +15,7 @@ from delvec.delta import vector_writer
 from delvec.delta.action_writer import Body, add_body, remove_body
 from delvec.delta.clustering import clustering_columns
 from delvec.delta.metadata_change import TableState
-from delvec.delta.metrics import Change, metrics_of
+from delvec.delta.metrics import FileCounts, metrics_of
 from delvec.delta.partition_values import partition_maps
 from delvec.delta.properties import MAPPING_MODE
 from delvec.delta.schema import MAPPING_NONE, parse_schema
@@ -64,7 +64,7 @@ def file_changes(
     """The actions of a delta that is `measured`. Writes the new vector files, and nothing else."""
     schema = _schema(snapshot, state)
     removed_rows = _live(snapshot, delta.removed)
-    added, counts = _added(storage, snapshot, delta, state)
+    added, rows = _added(storage, snapshot, delta, state)
     change_files = _change_files(storage, snapshot, delta, schema)
     touched = _touched(storage, snapshot, delta)
     descriptors, stored = _descriptors(storage, snapshot, touched)
@@ -72,10 +72,10 @@ def file_changes(
     removed += [remove_body(file.row, now_ms=now_ms, data_change=delta.data_change) for file in touched]
     kept = [file for file in touched if not file.emptied]
     readded = _readded(delta, kept, descriptors)
-    change = Change(
+    counts = FileCounts(
         added=len(added),
         added_bytes=sum(body["size"] for body in added),
-        added_rows=sum(counts),
+        added_rows=sum(rows),
         removed=len(removed_rows) + len(touched) - len(kept),
         removed_bytes=sum(row["size"] for row in removed_rows)
         + sum(file.row["size"] for file in touched if file.emptied),
@@ -85,8 +85,8 @@ def file_changes(
         + sum(file.row["dv_storage"] is not None for file in touched),
         change_files=len(change_files),
     )
-    metrics = metrics_of(delta.operation, change)
-    return FileChanges(added, counts, readded, removed, change_files, metrics, stored)
+    metrics = metrics_of(delta.request, counts, delta.counts, delta.execution)
+    return FileChanges(added, rows, readded, removed, change_files, metrics, stored)
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ def _configured(snapshot: Snapshot, changes: Mapping[str, str | None]) -> dict[s
 
 def _verify_constraint_allowed(snapshot: Snapshot, name: str) -> None:
     # Rows that are there already would have to be checked first.
-    if snapshot.version != DRAFT_VERSION and len(snapshot.adds):
+    if not snapshot.is_draft and len(snapshot.adds):
         raise UnsupportedFeatureError(
             f"property {name} can only be set while the table has no rows: {snapshot.location}",
             feature=name,
@@ -98,7 +98,7 @@ def _mode(configuration: Mapping[str, str]) -> str:
 
 def _verify_mapping_change(snapshot: Snapshot, configuration: Mapping[str, str]) -> None:
     old, new = snapshot.mapping, _mode(configuration)
-    allowed = snapshot.version == DRAFT_VERSION or old == new or (old, new) == (MAPPING_NONE, MAPPING_NAME)
+    allowed = snapshot.is_draft or old == new or (old, new) == (MAPPING_NONE, MAPPING_NAME)
     if not allowed:
         raise UnsupportedFeatureError(
             f"{properties.MAPPING_MODE} cannot change from {old} to {new}, only from none to name: "
@@ -156,7 +156,7 @@ def _mapped(
     if _mode(configuration) == MAPPING_NONE:
         return schema, configuration
     # Files that are there hold the columns under their own names.
-    existing = snapshot.version != DRAFT_VERSION and snapshot.mapping == MAPPING_NONE
+    existing = not snapshot.is_draft and snapshot.mapping == MAPPING_NONE
     name = column_mapping.own_name if existing else column_mapping.new_name
     found, last = column_mapping.assigned(schema, _last_id(snapshot), name)
     # The schema itself where nothing was assigned: its text in the log then stays as it is.

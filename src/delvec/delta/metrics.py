@@ -1,13 +1,35 @@
-"""What a commit did to files, counted under the names that Delta's history has for each operation."""
+"""Counts of a commit, under the names that Delta's history has for each operation."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+
+from delvec.row_delta import Execution, Operation, Request, RowCounts
+
+_WRITE = {"inserted": "numOutputRows", "deleted": "numDeletedRows", "copied": "numCopiedRows"}
+_MERGE = {
+    "source": "numSourceRows",
+    "updated": "numTargetRowsUpdated",
+    "deleted": "numTargetRowsDeleted",
+    "inserted": "numTargetRowsInserted",
+    "new": "numOutputRows",
+    "copied": "numTargetRowsCopied",
+}
+_ROW_METRICS: Mapping[Operation, Mapping[str, str]] = MappingProxyType(
+    {
+        Operation.DELETE: {"deleted": "numDeletedRows", "copied": "numCopiedRows"},
+        Operation.UPDATE: {"updated": "numUpdatedRows", "copied": "numCopiedRows"},
+        Operation.MERGE: _MERGE,
+    }
+)
+"""The metric of each count, by operation, in the order of the history; others are ``_WRITE``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """``vectors_added`` and ``vectors_removed`` each include those updated."""
+class FileCounts:
+    """What a commit did to files. ``vectors_added`` and ``vectors_removed`` include ``vectors_updated``."""
 
     added: int
     added_bytes: int
@@ -20,42 +42,69 @@ class Change:
     change_files: int
 
 
-def metrics_of(operation: str, change: Change) -> dict[str, int]:
-    if operation == "MERGE":
-        return _merge(change)
-    if operation in ("DELETE", "UPDATE"):
-        return _row_level(change)
+def metrics_of(
+    request: Request, files: FileCounts, counts: RowCounts, execution: Execution
+) -> dict[str, int]:
+    """All metrics of a commit. A count of rows replaces a count of files that has the same name."""
+    return _file_metrics(request, files) | row_metrics(request, counts) | _execution_metrics(execution)
+
+
+def metrics_without_files(request: Request, counts: RowCounts, execution: Execution) -> dict[str, int]:
+    """The metrics of a statement that commits nothing."""
+    return row_metrics(request, counts) | _execution_metrics(execution)
+
+
+def row_metrics(request: Request, counts: RowCounts) -> dict[str, int]:
+    names = _ROW_METRICS.get(request.operation, _WRITE)
+    values = {metric: getattr(counts, name) for name, metric in names.items()}
+    return {metric: value for metric, value in values.items() if value is not None}
+
+
+def _execution_metrics(execution: Execution) -> dict[str, int]:
+    metrics = {} if execution.duration_ms is None else {"executionTimeMs": execution.duration_ms}
+    if execution.runs > 1:
+        metrics["numRuns"] = execution.runs
+    if execution.attempts > 1:
+        metrics |= {"numCommitTries": execution.attempts, "numFilesUnited": execution.united_files}
+    return metrics
+
+
+def _file_metrics(request: Request, files: FileCounts) -> dict[str, int]:
+    if request.operation is Operation.MERGE:
+        return _merge(files)
+    if request.operation in (Operation.DELETE, Operation.UPDATE):
+        return _row_level(files)
     written = {
-        "numFiles": change.added,
-        "numOutputBytes": change.added_bytes,
-        "numOutputRows": change.added_rows,
+        "numFiles": files.added,
+        "numOutputBytes": files.added_bytes,
+        "numOutputRows": files.added_rows,
     }
-    if not change.removed and not change.vectors_added:
-        return written if change.added else {}
-    return written | _row_level(change)
+    if not files.removed and not files.vectors_added:
+        return written if files.added else {}
+    return written | _row_level(files)
 
 
-def _row_level(change: Change) -> dict[str, int]:
+def _row_level(files: FileCounts) -> dict[str, int]:
     return {
-        "numAddedFiles": change.added,
-        "numAddedBytes": change.added_bytes,
-        "numRemovedFiles": change.removed,
-        "numRemovedBytes": change.removed_bytes,
-        "numAddedChangeFiles": change.change_files,
-        "numDeletionVectorsAdded": change.vectors_added,
-        "numDeletionVectorsUpdated": change.vectors_updated,
-        "numDeletionVectorsRemoved": change.vectors_removed,
+        "numAddedFiles": files.added,
+        "numAddedBytes": files.added_bytes,
+        "numRemovedFiles": files.removed,
+        "numRemovedBytes": files.removed_bytes,
+        "numAddedChangeFiles": files.change_files,
+        "numDeletionVectorsAdded": files.vectors_added,
+        "numDeletionVectorsUpdated": files.vectors_updated,
+        "numDeletionVectorsRemoved": files.vectors_removed,
     }
 
 
-def _merge(change: Change) -> dict[str, int]:
+def _merge(files: FileCounts) -> dict[str, int]:
     return {
-        "numTargetFilesAdded": change.added,
-        "numTargetBytesAdded": change.added_bytes,
-        "numTargetFilesRemoved": change.removed,
-        "numTargetBytesRemoved": change.removed_bytes,
-        "numTargetChangeFilesAdded": change.change_files,
-        "numTargetDeletionVectorsAdded": change.vectors_added,
-        "numTargetDeletionVectorsUpdated": change.vectors_updated,
-        "numTargetDeletionVectorsRemoved": change.vectors_removed,
+        "numTargetFilesAdded": files.added,
+        "numTargetBytesAdded": files.added_bytes,
+        "numTargetFilesRemoved": files.removed,
+        "numTargetBytesRemoved": files.removed_bytes,
+        "numTargetChangeFilesAdded": files.change_files,
+        "numTargetDeletionVectorsAdded": files.vectors_added,
+        "numTargetDeletionVectorsUpdated": files.vectors_updated,
+        "numTargetDeletionVectorsRemoved": files.vectors_removed,
     }

@@ -17,7 +17,6 @@ from delvec.plan import (
     FILES_SCHEMA,
     MATCH_ALL,
     MATCH_SOME,
-    Base,
     ReadSchema,
     ScanPlan,
 )
@@ -47,7 +46,7 @@ def plan(
     vector, deletes = deletes_of(snapshot.location, adds, locations)
     return ScanPlan(
         location=snapshot.location,
-        base=Base(version=snapshot.version),
+        base=snapshot.base,
         schema=snapshot.schema,
         specs={SPEC_ID: snapshot.spec},
         read_schemas=(

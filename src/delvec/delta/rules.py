@@ -31,7 +31,7 @@ from delvec.delta.writer_features import fields_of, verify_writable
 from delvec.errors import FormatError, UnsupportedFeatureError
 from delvec.footers.statistics import MeasuredColumn
 from delvec.hive_folders import NULL_FOLDER
-from delvec.row_delta import Constraint, WriteRules
+from delvec.row_delta import Constraint, DeleteForm, WriteRules
 from delvec.schema import Field, Primitive, has_length
 
 if TYPE_CHECKING:
@@ -53,12 +53,11 @@ def write_rules(snapshot: Snapshot) -> WriteRules:
         folders=partial(partition_folders, snapshot.schema, snapshot.partition_columns),
         empty_partition_is_null=True,
         refused_partition_text=NULL_FOLDER,
-        vectors=DELETION_VECTORS in protocol.features_to_read
-        and is_active(protocol, found, DELETION_VECTORS, properties.ENABLE_VECTORS),
+        deletes=DeleteForm.VECTOR if allows_vectors(snapshot) else DeleteForm.REWRITE,
         measured=_measured_columns(snapshot),
         with_ids=snapshot.mapping != MAPPING_NONE,
         store_partitions=MATERIALIZED_PARTITIONS in protocol.features_to_write,
-        append_only=is_active(protocol, found, APPEND_ONLY, properties.APPEND_ONLY_PROPERTY),
+        append_only=is_append_only(snapshot),
         constraints=tuple(_constraints(snapshot)),
         generated=_expressions(snapshot, GENERATED_COLUMNS, GENERATION),
         defaults=_expressions(snapshot, COLUMN_DEFAULTS, CURRENT_DEFAULT),
@@ -73,6 +72,19 @@ def write_rules(snapshot: Snapshot) -> WriteRules:
 
 def _lineage_field(name: str | None) -> Field | None:
     return None if name is None else Field(name, Primitive("long"))
+
+
+def allows_vectors(snapshot: Snapshot) -> bool:
+    """Whether writers may add deletion vectors to the table."""
+    protocol = snapshot.protocol
+    return DELETION_VECTORS in protocol.features_to_read and is_active(
+        protocol, snapshot.properties, DELETION_VECTORS, properties.ENABLE_VECTORS
+    )
+
+
+def is_append_only(snapshot: Snapshot) -> bool:
+    """Whether no row of the table may be removed."""
+    return is_active(snapshot.protocol, snapshot.properties, APPEND_ONLY, properties.APPEND_ONLY_PROPERTY)
 
 
 def _measured_columns(snapshot: Snapshot) -> tuple[MeasuredColumn, ...]:

@@ -11,12 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delvec.chunked import Rows
 from delvec.delta import planning
 from delvec.delta.actions import DomainMetadata, Metadata
 from delvec.delta.features import COLUMN_MAPPING, DELETION_VECTORS, Protocol, verify_readable
 from delvec.delta.log_reader import LogState, tombstones
-from delvec.delta.metadata_change import state_after
+from delvec.delta.metadata_change import DRAFT_VERSION, TableState, state_after
 from delvec.delta.partition_values import SPEC_ID
 from delvec.delta.properties import MAPPING_MODE, isolation
 from delvec.delta.rules import write_rules
@@ -25,12 +24,14 @@ from delvec.delta.stats.facts import SnapshotFacts
 from delvec.delta.writer_features import verify_writable
 from delvec.errors import CorruptVectorError, FormatError, UnsupportedFeatureError
 from delvec.partition_spec import PartitionField, PartitionSpec
-from delvec.plan import ScanPlan
+from delvec.plan import Base, ScanPlan
 from delvec.predicate import Condition
 from delvec.row_delta import Isolation, MetadataChange, Verb, WriteRules
 from delvec.schema import Schema
 from delvec.storage import Storage
 from delvec.transforms import IDENTITY
+
+_WITHOUT_NEW_ROWS = (Verb.DELETE, Verb.ALTER)
 
 
 class Snapshot:
@@ -42,6 +43,7 @@ class Snapshot:
         self.storage = storage
         self.state = state
         self._facts: dict[str, SnapshotFacts] = {}
+        self._changed: tuple[MetadataChange, TableState] | None = None
         protocol, metadata = state.small.protocol, state.small.metadata
         if protocol is None or metadata is None:
             missing = "protocol" if protocol is None else "metaData"
@@ -57,6 +59,14 @@ class Snapshot:
     @property
     def version(self) -> int:
         return self.state.version
+
+    @property
+    def base(self) -> Base:
+        return Base(self.version)
+
+    @property
+    def is_draft(self) -> bool:
+        return self.version == DRAFT_VERSION
 
     @property
     def location(self) -> str:
@@ -125,21 +135,35 @@ class Snapshot:
             tuple(PartitionField(name, (name,), IDENTITY, types[name]) for name in self.partition_columns),
         )
 
-    def rules(self, change: MetadataChange | None = None, *, new_rows: bool = True) -> WriteRules:
-        """How rows are to be written, after ``change`` where it is given.
+    def rules(self, verb: Verb, change: MetadataChange | None = None) -> WriteRules:
+        """How a statement of this kind must write rows; with ``change``, how after this change of metadata.
 
-        The schema of the rules is then the one to commit: its new columns have their ids and physical names.
-        ``new_rows`` false: rows will only be removed. A table that cannot be written right is refused by the
-        name of the feature.
+        ``WriteRules.change`` is the change to commit: its new columns have their ids and physical names.
+        Raises UnsupportedFeatureError, with the feature's name, for a table that delvec cannot write
+        correctly.
         """
-        after = self if change is None else self._after(change)
-        verify_writable(after, new_rows=new_rows)
-        return write_rules(after)
-
-    def _after(self, change: MetadataChange) -> Snapshot:
-        state = state_after(self, change)
+        new_rows = verb not in _WITHOUT_NEW_ROWS
+        if change is None:
+            verify_writable(self, new_rows=new_rows)
+            return write_rules(self)
+        state = self.state_after(change)
         small = replace(self.state.small, protocol=state.protocol, metadata=state.metadata)
-        return Snapshot(self.storage, replace(self.state, small=small))
+        after = Snapshot(self.storage, replace(self.state, small=small))
+        verify_writable(after, new_rows=new_rows)
+        resolved = change if change.schema is None else replace(change, schema=after.schema)
+        self._changed = resolved, state
+        return replace(write_rules(after), change=resolved)
+
+    def state_after(self, change: MetadataChange | None) -> TableState:
+        """Protocol and metadata after the change. They are computed once for the change that ``rules``
+        returns, so that the commit has the column names that the rows were written with.
+        """
+        if change is None:
+            return TableState(self.protocol, self.metadata)
+        known = self._changed
+        if known is None or known[0] is not change:
+            known = self._changed = change, state_after(self, change)
+        return known[1]
 
     def details(self) -> Mapping[str, Any]:
         """Protocol and identity, for display: only values that the log states."""
@@ -178,9 +202,9 @@ class Snapshot:
         """The files that may have a row for which ``where`` is true; all files without it.
 
         ``time_zone``: the zone of timestamps in partition values that name none.
-        ``among``: only files of these recorded paths. Paths of files that are not live are ignored.
+        ``among``: only these files, by their ids.
         """
-        rows = None if among is None else self._rows_of(among)
+        rows = None if among is None else np.unique(np.asarray(among, dtype=np.int64))
         return planning.plan(self, where, self.facts(time_zone=time_zone), among=rows)
 
     def names(self, file_ids: pa.Array) -> pa.Array:
@@ -188,13 +212,19 @@ class Snapshot:
         paths = self.adds.column("path").take(file_ids)
         return paths.combine_chunks() if isinstance(paths, pa.ChunkedArray) else paths
 
+    def file_ids(self, names: pa.Array) -> pa.Array:
+        """The ids of files by their recorded paths; null for a file that is not live."""
+        distinct = names.unique()
+        found = pc.index_in(self.adds.column("path"), value_set=distinct)
+        live = np.flatnonzero(found.is_valid().to_numpy())
+        ids = np.full(len(distinct), -1, np.int64)
+        ids[found.drop_null().to_numpy()] = live
+        chosen = pa.array(ids).take(pc.index_in(names, value_set=distinct))
+        return pc.if_else(pc.greater_equal(chosen, 0), chosen, None)
+
     def isolation(self, verb: Verb) -> Isolation:
         """The isolation level that the table's properties ask for."""
         return isolation(self.properties, verb)
-
-    def _rows_of(self, paths: pa.Array) -> Rows:
-        live = pc.is_in(self.adds.column("path"), value_set=paths)
-        return np.flatnonzero(live.to_numpy())
 
     def _verify_vectors_allowed(self) -> None:
         # Readers without the feature ignore vectors, so it is not certain which rows are live.

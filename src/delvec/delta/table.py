@@ -8,19 +8,32 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from delvec.delta import commit, creation
+from delvec.delta import commit, commit_info, creation
 from delvec.delta.checkpoint_writer import write_checkpoint
 from delvec.delta.history import CommitTimes, as_datetime, list_commits
 from delvec.delta.log_files import Listing, list_log, tail
 from delvec.delta.log_reader import extend
+from delvec.delta.metrics import metrics_without_files
 from delvec.delta.properties import CHECKPOINT_INTERVAL, DEFAULT_CHECKPOINT_INTERVAL, count
 from delvec.delta.recovery import load_version
 from delvec.delta.snapshot import Snapshot
 from delvec.delta.winners import read_winner
 from delvec.errors import CommitConflictError, FormatError, InvalidOperationError, StorageError
 from delvec.partition_spec import PartitionField, identity_fields
-from delvec.plan import Base
-from delvec.row_delta import Committed, Lost, Outcome, Read, RowDelta, Unknown, Verb, Won
+from delvec.row_delta import (
+    Committed,
+    Execution,
+    Operation,
+    Outcome,
+    Read,
+    Request,
+    RowCounts,
+    RowDelta,
+    Unknown,
+    Verb,
+    VersionTaken,
+    Won,
+)
 from delvec.schema import Schema
 from delvec.storage import Entry, Storage, in_parallel, open_storage
 
@@ -59,9 +72,9 @@ class DeltaTable:
         table = cls.open(location, options)
         fields = identity_fields(schema, partition_by)
         draft = table.draft(schema, partition_by=fields, properties=properties)
-        delta = RowDelta(Base(draft.version), "CREATE TABLE", {}, Read(blind=True), Verb.ALTER)
+        delta = RowDelta(draft.base, Request(Operation.CREATE), Read(blind=True), Verb.ALTER)
         match table.commit(draft, delta):
-            case Lost():
+            case VersionTaken():
                 raise CommitConflictError(f"another writer created a table there first: {table.location}")
             case Unknown(reason=reason):
                 raise StorageError(
@@ -110,6 +123,20 @@ class DeltaTable:
         """When the version was committed; None where its commit is no longer in the log."""
         times = self._commit_times()
         return as_datetime(times.millis(version)) if version in times.versions else None
+
+    def created_at(self) -> dt.datetime | None:
+        """When the table was created; None where version 0 is no longer in the log."""
+        return self.committed_at(0)
+
+    def operation_name(self, request: Request) -> str:
+        """The operation's name in the table's history."""
+        return commit_info.operation_name(request)
+
+    def metrics(
+        self, request: Request, counts: RowCounts, execution: Execution | None = None
+    ) -> Mapping[str, int]:
+        """The counts under the names of the table's history, without counts of files."""
+        return metrics_without_files(request, counts, execution or Execution())
 
     def history(self, limit: int | None = None) -> pa.Table:
         """The commits still in the log, newest first, as ``history.HISTORY_SCHEMA``."""

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
+from delvec.conflicts import Rerun
 from delvec.errors import InvalidOperationError
-from delvec.row_delta import MetadataChange, Read, RowDelta, Verb
-from delvec.schema import Array, DataType, Field, Map, Schema, Struct
-from delvec.spark.commit_and_rerun import Looking, commit
+from delvec.row_delta import MetadataChange, Operation, Read, Request, RowDelta, Verb
+from delvec.schema import Array, DataType, Map, Schema, Struct
+from delvec.spark.commit_and_rerun import StatementProbe, commit
 from delvec.spark.target import OperationResult, Target
-from delvec.spark.types import comment_of
-
-OPERATION = "ADD COLUMNS"
 
 
-def add_columns(target: Target, columns: Schema) -> OperationResult:
+def add_columns(target: Target, columns: Schema) -> OperationResult | Rerun:
     """Add columns at the end. New fields of an existing struct are added to it, at any depth.
 
     Refuses a column that exists, and a column that is NOT NULL: existing rows have no value for it.
@@ -23,11 +20,10 @@ def add_columns(target: Target, columns: Schema) -> OperationResult:
     if not columns.fields:
         raise InvalidOperationError("no columns to add, expected at least one")
     wanted = _extended(target.schema, columns, ())
-    after = target.after(MetadataChange(schema=wanted))
-    change = MetadataChange(schema=after.rules.schema)
-    parameters = {"columns": json.dumps([{"column": _described(field)} for field in columns])}
-    delta = RowDelta(target.base, OPERATION, parameters, Read(blind=True), Verb.ALTER, metadata=change)
-    return commit(target, delta, Looking(target))
+    change = target.after(MetadataChange(schema=wanted)).rules.change
+    request = Request(Operation.ADD_COLUMNS, columns=columns)
+    delta = RowDelta(target.base, request, Read(blind=True), Verb.ALTER, metadata=change)
+    return commit(target, delta, StatementProbe(target))
 
 
 def _extended(current: Struct, new: Struct, path: tuple[str, ...]) -> Struct:
@@ -52,12 +48,3 @@ def _extended_type(current: DataType, new: DataType, path: tuple[str, ...]) -> D
         case Map(), Map():
             return replace(current, value=_extended_type(current.value, new.value, (*path, "value")))
     raise InvalidOperationError(f"column {'.'.join(path)} already exists in the table as {current}")
-
-
-def _described(field: Field) -> dict[str, object]:
-    return {
-        "name": field.name,
-        "type": str(field.type),
-        "nullable": field.nullable,
-        "metadata": comment_of(field) or {},
-    }

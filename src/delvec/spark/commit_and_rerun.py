@@ -1,4 +1,4 @@
-"""From a delta to a version of the table, and to a statement that runs again where others came first."""
+"""Commits the delta of a statement, and runs the statement again after a conflict."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -17,11 +16,11 @@ from pyspark.sql import Column, DataFrame
 
 from delvec import conflicts, location
 from delvec.bitmap import Bitmap
-from delvec.conflicts import Again, Engine
+from delvec.conflicts import ConflictProbe, Rerun
 from delvec.errors import CommitConflictError, StorageError
 from delvec.formats import Snapshot
 from delvec.plan import ScanPlan
-from delvec.row_delta import RowDelta
+from delvec.row_delta import Execution, RowDelta
 from delvec.spark.file_paths import location_of
 from delvec.spark.scan import place_columns
 from delvec.spark.scan_part import united
@@ -29,41 +28,31 @@ from delvec.spark.target import OperationResult, Target
 
 _LOGGER = logging.getLogger(__name__)
 
-RUNS = 10
-"""So often a statement runs where others come first and matter."""
-
-RUNS_METRIC = "numRuns"
+MAX_RUNS = 10
+"""How often a statement runs if each run ends in a conflict."""
 
 _LONGEST_PAUSE = 2.0
-# What gives another answer each time it is asked, though Spark calls it deterministic.
-_OF_THE_MOMENT = re.compile(
+# Functions that Spark calls deterministic, though their value differs from statement to statement.
+_NONDETERMINISTIC = re.compile(
     r"\b(now|curdate|current_\w+|localtimestamp|unix_timestamp|(try_)?to_unix_timestamp)\b", re.IGNORECASE
 )
 
 Rows = DataFrame | Callable[[], DataFrame]
-"""Rows that a verb takes: a frame, or what makes it, which is asked anew each time that the verb runs."""
+"""The source rows of a statement: a DataFrame, or a function that returns one and is called for each run."""
 
 
-def made(rows: Rows) -> DataFrame:
+def source_frame(rows: Rows) -> DataFrame:
     return rows if isinstance(rows, DataFrame) else rows()
 
 
-class RunAgainError(Exception):
-    """Nothing was committed, and the statement must run on the newest version; ``safe``: it may."""
-
-    def __init__(self, lost: CommitConflictError, *, safe: bool) -> None:
-        super().__init__(str(lost))
-        self.lost = lost
-        self.safe = safe
-
-
 @dataclass(slots=True)
-class Looking:
-    """What a verb tells of itself when others came first.
+class StatementProbe:
+    """The answers of a statement to conflict checks (`conflicts.ConflictProbe`); MERGE has its own.
 
-    where    the condition of the rows that it read; None: all rows
-    source   the rows that it brings, and whether they are made anew when it runs again
-    replan   the delta of a verb that replaces whole files, at another version
+    where    the condition of the rows that the statement read; None: all rows
+    source   the rows that it adds
+    remade   whether ``source`` is computed again if the statement runs again
+    replan   makes the delta of a statement that replaces whole files, for another version
     """
 
     target: Target
@@ -71,23 +60,23 @@ class Looking:
     source: DataFrame | None = None
     remade: bool = False
     replan: Callable[[Target], RowDelta] | None = None
-    _reads_itself: bool | None = field(default=None, init=False)
+    _reads_target: bool | None = field(default=None, init=False)
 
-    def read_itself(self) -> bool:
-        if self._reads_itself is None:  # Spark is asked once, not at every try
-            self._reads_itself = self.source is not None and reads(self.source, self.target.table.location)
-        return self._reads_itself
+    def reads_target(self) -> bool:
+        if self._reads_target is None:  # asks Spark once, not at every attempt
+            self._reads_target = self.source is not None and reads(self.source, self.target.table.location)
+        return self._reads_target
 
-    def new_match(self, newest: Snapshot, files: pa.Array) -> str | None:
-        plan = self.target.at(newest).plan(self.where, among=files)
+    def new_match(self, newest: Snapshot, file_ids: pa.Array) -> int | None:
+        plan = self.target.at(newest).plan(self.where, among=file_ids)
         if not len(plan.files):
             return None
-        if self.where is None or of_the_moment(self.where):
-            return str(plan.files.column("raw_location")[0])
+        if self.where is None or is_nondeterministic(self.where):
+            return first_file_id(plan)
         matching = self.target.matching(plan, self.where)
-        return first_file([matching], place_columns(self.target.schema)[0], plan)
+        return file_with_rows([matching], place_columns(self.target.schema)[0], plan)
 
-    def rows_read(self) -> Mapping[str, Bitmap]:
+    def rows_read(self) -> Mapping[int, Bitmap]:
         return {}
 
     def replanned(self, newest: Snapshot) -> RowDelta:
@@ -96,56 +85,45 @@ class Looking:
 
     @property
     def repeatable(self) -> bool:
-        return self.remade or not self.read_itself()
+        return self.remade or not self.reads_target()
 
 
-class Statement(Engine, Protocol):
-    """What `conflicts` asks of a statement, and whether it may run again: not where its rows are stale."""
+def commit(target: Target, delta: RowDelta, probe: ConflictProbe) -> OperationResult | Rerun:
+    """Commit the delta, on top of concurrent commits where that is correct.
 
-    @property
-    def repeatable(self) -> bool: ...
-
-
-def commit(target: Target, delta: RowDelta, statement: Statement) -> OperationResult:
-    """Commit the delta, on top of whatever came first where that is right.
-
-    Otherwise RunAgainError; nothing of the delta is left then.
+    If the statement must run again, the files of the delta are deleted.
     """
-    took = int((time.monotonic() - target.started) * 1000)
-    runs = {RUNS_METRIC: target.run} if target.run > 1 else {}
-    metrics = dict(delta.metrics) | {"executionTimeMs": took} | runs
-    found = conflicts.commit(target.table, target.snapshot, replace(delta, metrics=metrics), statement)
-    if isinstance(found, Again):
+    duration = int((time.monotonic() - target.started) * 1000)
+    measured = replace(delta, execution=Execution(duration, target.run))
+    settled = conflicts.commit(target.table, target.snapshot, measured, probe)
+    if isinstance(settled, Rerun):
         _discard(target, delta)
-        lost = CommitConflictError(
-            f"{delta.operation} at version {target.snapshot.version} conflicts with version {found.version} "
-            f"({found.operation}): {found.reason}: {target.table.location}"
-        )
-        raise RunAgainError(lost, safe=statement.repeatable)
-    return OperationResult(found.version, found.metrics)
+        return settled
+    return OperationResult(settled.version, settled.metrics, counts=settled.delta.counts)
 
 
 def run(
     target: Callable[[int], Target],
-    verb: Callable[[Target], OperationResult],
+    verb: Callable[[Target], OperationResult | Rerun],
     *,
     pause: Callable[[float], None] = time.sleep,
 ) -> OperationResult:
-    """Run the verb on the newest version, which ``target`` gives for each run, until it is committed."""
-    for number in range(1, RUNS + 1):
-        try:
-            return verb(target(number))
-        except RunAgainError as error:
-            if not error.safe:
-                raise error.lost from None
-            lost = error.lost
-            _LOGGER.info("run %d: %s", number, lost)
+    """Run the statement until it is committed. ``target`` returns the newest version for each run."""
+    message = ""
+    for number in range(1, MAX_RUNS + 1):
+        result = verb(target(number))
+        if isinstance(result, OperationResult):
+            return result
+        message = result.message
+        if not result.repeatable:
+            raise CommitConflictError(message)
+        _LOGGER.info("run %d: %s", number, message)
         pause(random.uniform(0, min(_LONGEST_PAUSE, 0.05 * 2**number)))
-    raise CommitConflictError(f"{lost}; gave up after {RUNS} runs") from None
+    raise CommitConflictError(f"{message}; gave up after {MAX_RUNS} runs")
 
 
 def reads(frame: DataFrame, place: str) -> bool:
-    """Whether the frame's rows come from files of the table at ``place``, as far as Spark tells."""
+    """Whether Spark says that the frame reads files of the table at ``place``."""
     try:
         files = frame.inputFiles()
     except PySparkException:
@@ -154,22 +132,26 @@ def reads(frame: DataFrame, place: str) -> bool:
     return any(location.normalize(location_of(file)).startswith(inside) for file in files)
 
 
-def of_the_moment(where: str | Column) -> bool:
-    """Whether the condition may hold for other rows when it is asked again."""
-    return _OF_THE_MOMENT.search(where if isinstance(where, str) else str(where)) is not None
+def is_nondeterministic(where: str | Column) -> bool:
+    """Whether the condition may match other rows when it is evaluated again."""
+    return _NONDETERMINISTIC.search(where if isinstance(where, str) else str(where)) is not None
 
 
-def first_file(frames: Sequence[DataFrame], path: str, plan: ScanPlan) -> str | None:
-    """The name of a file of the plan that a frame, whose column ``path`` names files, has a row of."""
+def first_file_id(plan: ScanPlan) -> int:
+    return int(plan.files.column("file_id")[0].as_py())
+
+
+def file_with_rows(frames: Sequence[DataFrame], path: str, plan: ScanPlan) -> int | None:
+    """The id of a file of the plan that the frames have a row of. Their column ``path`` has Spark's path."""
     found = united([frame.select(path) for frame in frames]).limit(1).toArrow()
     if not len(found):
         return None
-    at = plan.files.column("location").to_pylist().index(location_of(found.column(0)[0].as_py()))
-    return str(plan.files.column("raw_location")[at])
+    index = plan.files.column("location").to_pylist().index(location_of(found.column(0)[0].as_py()))
+    return int(plan.files.column("file_id")[index].as_py())
 
 
 def _discard(target: Target, delta: RowDelta) -> None:
-    """Remove the files of a delta that was not committed; vacuum finds what stays."""
+    """Delete the files of a delta that was not committed. VACUUM deletes those that remain."""
     tables = (delta.added, delta.change_files, delta.vectors)
     files = {place for table in tables for place in table.column("location").drop_null().to_pylist()}
     with suppress(StorageError):

@@ -1,4 +1,4 @@
-"""DELETE: whole files from metadata alone, other rows by one scan of the columns that the condition needs."""
+"""DELETE: removes files whose rows all match without reading them, and finds other rows with one scan."""
 
 from __future__ import annotations
 
@@ -6,89 +6,89 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from delvec.conflicts import Rerun
 from delvec.plan import ScanPlan
-from delvec.row_delta import RowDelta, Verb
+from delvec.row_delta import Operation, Request, RowCounts, RowDelta, Verb
 from delvec.spark.change_files import DELETE as DELETED
 from delvec.spark.change_files import write_changes
-from delvec.spark.commit_and_rerun import Looking, commit
+from delvec.spark.commit_and_rerun import StatementProbe, commit
 from delvec.spark.find_rows import FoundRows
 from delvec.spark.remove_rows import Removal, find, remove_rows
 from delvec.spark.scan import place_columns
 from delvec.spark.target import OperationResult, Target, live_rows, row_size, shown, split_by_match
 from delvec.spark.types import quoted
 
-OPERATION = "DELETE"
+
+def delete_request(where: str | Column | None) -> Request:
+    return Request(Operation.DELETE, None if where is None else shown(where))
 
 
-def delete(target: Target, where: str | Column | None) -> OperationResult:
-    """Remove the rows for which ``where`` is true; all rows without it."""
+def delete(target: Target, where: str | Column | None) -> OperationResult | Rerun:
+    """Delete the rows for which ``where`` is true; without it, all rows."""
     target.verify_removable()
     if where is None:
         return _delete_all(target)
     whole, rest = split_by_match(target.plan_verified(where))
     found = find_matching(target, rest, where)
     if not found.count and not len(whole.files):
-        return target.unchanged(numDeletedRows=0)
-    gone = live_rows(whole)
+        return target.unchanged(delete_request(where), RowCounts(deleted=0))
+    in_whole_files = live_rows(whole)
     removal = remove_rows(target, rest, found)
-    told = removed_rows(target, removal, whole, rest, where)
-    metrics = {} if gone is None else {"numDeletedRows": gone + found.distinct}
+    changes = deleted_rows(target, removal, whole, rest, where)
+    deleted = None if in_whole_files is None else in_whole_files + found.distinct
     removed = pa.concat_arrays([whole.files.column("file_id").combine_chunks(), removal.removed])
     delta = RowDelta(
         base=rest.base,
-        operation=OPERATION,
-        parameters={"predicate": shown(where)},
+        request=delete_request(where),
         read=target.read(where, Verb.DELETE),
         verb=Verb.DELETE,
-        metrics=metrics | {"numCopiedRows": removal.written.rows},
+        counts=RowCounts(deleted=deleted, copied=removal.written.rows),
         added=removal.written.files,
         removed=removed,
         rewritten=removal.rewritten,
         vectors=removal.vectors,
         lineage=bool(target.lineage),
-        change_files=write_changes(target, told, size=row_size(rest) * found.count).files,
+        change_files=write_changes(target, changes, size=row_size(rest) * found.count).files,
     )
-    return commit(target, delta, Looking(target, where))
+    return commit(target, delta, StatementProbe(target, where))
 
 
 def find_matching(target: Target, plan: ScanPlan, where: str | Column) -> FoundRows:
-    """The rows of the plan's files for which ``where`` is true. No job runs where there is no file."""
+    """The rows of the plan's files for which ``where`` is true. Runs no job if there are no files."""
     if not len(plan.files):
         return FoundRows({}, 0)
     return find(target, plan, target.matching(plan, where), place_columns(target.schema))
 
 
-def removed_rows(
+def deleted_rows(
     target: Target, removal: Removal, whole: ScanPlan, rest: ScanPlan, where: str | Column
 ) -> list[tuple[str, DataFrame]]:
-    """The changes that files must tell; none where the data files tell them.
+    """The deleted rows for the change files; none if no change files are needed.
 
-    A file written again would show its copied rows as changes. And a commit that has change files must have
-    all changes in them, those of files that leave whole too.
+    They are needed if files are rewritten: readers would take the copied rows for changes. A commit with
+    change files must have all its changes in them, those of removed files too.
     """
     if not target.rules.change_files or not removal.written.rows:
         return []
     columns = [F.col(quoted(field.name)) for field in target.schema]
-    gone = [target.scan(whole), target.matching(rest, where).select(*columns)]
-    return [(DELETED, frame) for frame in gone]
+    frames = [target.scan(whole), target.matching(rest, where).select(*columns)]
+    return [(DELETED, frame) for frame in frames]
 
 
-def _delete_all(target: Target) -> OperationResult:
+def _delete_all(target: Target) -> OperationResult | Rerun:
     delta = _all_removed(target)
     if not len(delta.removed):
-        return target.unchanged(numDeletedRows=0)
-    return commit(target, delta, Looking(target, replan=_all_removed))
+        return target.unchanged(delta.request, RowCounts(deleted=0))
+    return commit(target, delta, StatementProbe(target, replan=_all_removed))
 
 
 def _all_removed(target: Target) -> RowDelta:
     plan = target.plan(None)
-    gone = live_rows(plan)
     return RowDelta(
         base=plan.base,
-        operation=OPERATION,
-        parameters={"predicate": ""},
+        request=delete_request(None),
         read=target.read(None, Verb.DELETE),
         verb=Verb.REPLACE,
-        metrics={} if gone is None else {"numDeletedRows": gone},
+        counts=RowCounts(deleted=live_rows(plan)),
         removed=plan.files.column("file_id").combine_chunks(),
     )

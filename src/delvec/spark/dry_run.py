@@ -1,10 +1,10 @@
-"""Dry runs: what a verb would do to each file, without doing it. Writes nothing, no vectors either.
+"""Dry runs: what a statement would do to each file. Writes nothing.
 
 DELETE, UPDATE    one scan of the columns that the condition needs counts the rows of each file; files whose
                   rows all match, as metadata proves, are not read
-OVERWRITE, MERGE  the new rows are computed and counted, with all checks, and thrown away
+OVERWRITE, MERGE  the new rows are computed, checked and counted, but not kept
 
-What becomes of a file is decided as the verbs do (`removal.decide`).
+`remove_rows.decide` decides what happens to a file, as for the statements themselves.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from pyspark.sql import functions as F
 from delvec.errors import FormatError
 from delvec.footers.reader import footer_rows
 from delvec.plan import MATCH_ALL, ScanPlan
+from delvec.row_delta import Request, RowCounts
 from delvec.spark import append
-from delvec.spark.commit_and_rerun import Rows, made
+from delvec.spark.commit_and_rerun import Rows, source_frame
 from delvec.spark.computed_columns import new_rows
-from delvec.spark.delete import OPERATION as DELETE
+from delvec.spark.delete import delete_request
 from delvec.spark.file_paths import location_of
-from delvec.spark.merge import OPERATION as MERGE
-from delvec.spark.merge import Merge, MergeCounts, prepared
+from delvec.spark.merge import Merge, MergeCounts, merge_request, prepared
 from delvec.spark.merge_source import MergeSource
 from delvec.spark.notebook import html_pairs, html_rows
 from delvec.spark.partition_folders import same_partitions
@@ -40,9 +40,9 @@ from delvec.spark.remove_rows import decide
 from delvec.spark.row_checks import checked
 from delvec.spark.scan import place_columns
 from delvec.spark.set_clause import Assignments, new_column, resolve
-from delvec.spark.target import OperationResult, Target, shown, split_by_match
+from delvec.spark.target import OperationResult, Target, split_by_match
 from delvec.spark.types import quoted
-from delvec.spark.update import OPERATION as UPDATE
+from delvec.spark.update import update_request
 from delvec.storage import Storage, in_parallel
 
 _SHOWN = ["location", "rows", "deleted", "matching", "outcome"]
@@ -67,9 +67,10 @@ TOUCHED_SCHEMA = pa.schema(
 )
 """Columns of ``Preview.files``.
 
-rows       physical rows, deleted ones included; null where not recorded, and the file was not read
-deleted    of them, rows that are deleted already
-matching   live rows that the operation would delete, or move; null where metadata decides and does not tell
+rows       physical rows, deleted ones included; null if they are not recorded and the file was not read
+deleted    rows that are deleted already
+matching   live rows that the operation would delete or update; null if the file was not read and its rows are
+           not recorded
 outcome    ``removed``: no row remains, so the file is removed from the table; ``new-vector``: the file gets
            its first vector; ``grown-vector``: a larger vector replaces the file's vector; ``rewritten``: the
            file is removed, and its remaining rows are written to a new file
@@ -78,12 +79,13 @@ outcome    ``removed``: no row remains, so the file is removed from the table; `
 
 @dataclass(frozen=True, slots=True)
 class Preview(OperationResult):
-    """What an operation would do to version ``version`` of a table; ``metrics`` are the row counts that it
-    would report, those left out that only the operation itself can know.
+    """What an operation would do to version ``version`` of a table. ``metrics``: the counts of rows that it
+    would report, without those that only the operation itself can know.
 
-    ``files`` are those it would touch. Of the others ``skipped`` cannot hold a matching row; ``read`` counts
-    the files, touched or not, that had to be read for this preview. ``change_files``: changes of rows would
-    be written as files of their own.
+    files          the files that it would change
+    read           how many files the preview had to read
+    skipped        how many files cannot hold a matching row
+    change_files   whether it would also write change files
     """
 
     location: str
@@ -96,12 +98,12 @@ class Preview(OperationResult):
 
     @property
     def matching(self) -> int | None:
-        """The rows that would be deleted or updated; None where a file's count is not recorded."""
+        """The rows that would be deleted or updated; None if a file's count is not recorded."""
         return _sum_known(self.files.column("matching"))
 
     @property
     def copied(self) -> int | None:
-        """The rows that stay, and would be written again."""
+        """The rows that would be copied to new files without a change."""
         return _copied(self.files)
 
     def count(self, outcome: str) -> int:
@@ -140,9 +142,9 @@ def preview_delete(target: Target, where: str | Column | None) -> Preview:
     target.verify_removable()
     plan = _planned(target, where)
     files, read = _deleted_files(target, plan, where)
-    metrics = _known(numDeletedRows=_sum_known(files.column("matching")), numCopiedRows=_copied(files))
-    found = _preview(target, DELETE, where, plan, files=files, metrics=metrics, read=read)
-    # Without copied rows the data files tell the changes.
+    counts = RowCounts(deleted=_sum_known(files.column("matching")), copied=_copied(files))
+    found = _preview(target, delete_request(where), plan, files=files, counts=counts, read=read)
+    # DELETE writes change files only if it copies rows.
     return found if found.count(REWRITTEN) else replace(found, change_files=False)
 
 
@@ -158,8 +160,8 @@ def preview_update(target: Target, given: Assignments, where: str | Column | Non
     touched, matching = _found(target, rest, where)
     parts = [(known, _live(known)), (touched, matching)]
     files = pa.concat_tables([_decided(target, part, rows) for part, rows in parts])
-    metrics = _known(numUpdatedRows=_sum_known(files.column("matching")), numCopiedRows=_copied(files))
-    return _preview(target, UPDATE, where, plan, files=files, metrics=metrics, read=len(rest.files))
+    counts = RowCounts(updated=_sum_known(files.column("matching")), copied=_copied(files))
+    return _preview(target, update_request(where), plan, files=files, counts=counts, read=len(rest.files))
 
 
 def preview_overwrite(target: Target, rows: Rows, *, where: str | Column | None, partitions: str) -> Preview:
@@ -168,46 +170,47 @@ def preview_overwrite(target: Target, rows: Rows, *, where: str | Column | None,
     append.verify_mode(where, partitions)
     if where is not None:
         return _preview_overwrite_where(target, rows, where)
-    dynamic = partitions == append.DYNAMIC and bool(target.rules.spec.fields)
-    frame = new_rows(made(rows), target.rules)
+    request = append.overwrite_request(target, where, partitions)
+    frame = new_rows(source_frame(rows), target.rules)
     plan = target.plan(None)
-    count, values = _evaluated(target, frame, with_partitions=dynamic)
-    if dynamic:
+    count, values = _evaluated(target, frame, with_partitions=request.dynamic)
+    if request.dynamic:
         plan = plan.at(same_partitions(plan, target.rules.spec, values))
     files = _leaving(plan)
-    metrics = _known(numOutputRows=count, numDeletedRows=_sum_known(files.column("matching")))
-    found = _preview(target, append.OPERATION, None, plan, files=files, metrics=metrics, read=0)
+    counts = RowCounts(inserted=count, deleted=_sum_known(files.column("matching")))
+    found = _preview(target, request, plan, files=files, counts=counts, read=0)
     return replace(found, change_files=False)
 
 
 def _preview_overwrite_where(target: Target, rows: Rows, where: str | Column) -> Preview:
     plan = target.plan_verified(where)
-    count, _ = _evaluated(target, append.rows_within(target, made(rows), where))
+    count, _ = _evaluated(target, append.rows_within(target, source_frame(rows), where))
     files, read = _deleted_files(target, plan, where)
-    gone = _sum_known(files.column("matching"))
-    metrics = _known(numOutputRows=count, numDeletedRows=gone, numCopiedRows=_copied(files))
-    found = _preview(target, append.OPERATION, where, plan, files=files, metrics=metrics, read=read)
+    deleted = _sum_known(files.column("matching"))
+    counts = RowCounts(inserted=count, deleted=deleted, copied=_copied(files))
+    request = append.overwrite_request(target, where, append.STATIC)
+    found = _preview(target, request, plan, files=files, counts=counts, read=read)
     return found if found.count(REWRITTEN) else replace(found, change_files=False)
 
 
 def preview_merge(target: Target, request: Merge, rows: MergeSource) -> Preview:
     """What a merge would do. The new rows are computed and checked."""
     run = prepared(target, request, rows)
-    counts: MergeCounts = run.counts(lambda frame: _evaluated(run.target, frame)[0])
-    touched, changed = _touched(counts.plan, counts.files)
+    merged: MergeCounts = run.counts(lambda frame: _evaluated(run.target, frame)[0])
+    touched, changed = _touched(merged.plan, merged.files)
     files = _decided(target, touched, changed)
-    metrics = _known(**counts.metrics, numTargetRowsCopied=_copied(files))
+    counts = replace(merged.rows, copied=_copied(files))
     found = _preview(
-        target, MERGE, request.on, counts.plan, files=files, metrics=metrics, read=len(counts.plan.files)
+        target, merge_request(request), merged.plan, files=files, counts=counts, read=len(merged.plan.files)
     )
-    return replace(found, change_files=target.rules.change_files and bool(changed or counts.written))
+    return replace(found, change_files=target.rules.change_files and bool(changed or counts.new))
 
 
 def _evaluated(
     target: Target, frame: DataFrame, *, with_partitions: bool = False
 ) -> tuple[int, pa.ChunkedArray]:
-    """Compute and check all values of the rows, and keep none: how many there are, and in which partitions
-    (as ``RowDelta.added`` has them).
+    """Compute and check all rows without keeping them. Returns their number and their partitions (as in
+    ``RowDelta.added``).
     """
     texts = partition_texts(target.rules) if with_partitions else []
     seen = [F.count(F.lit(1)).alias("rows"), F.to_json(F.collect_set(F.array(*texts))).alias("partitions")]
@@ -219,12 +222,12 @@ def _evaluated(
 def _observed(frame: DataFrame, aggregates: list[Column]) -> Mapping[str, Any]:
     observation = Observation()
     frame.observe(observation, *aggregates).write.format("noop").mode("overwrite").save()
-    # Where Spark finds out that there are no rows it observes nothing.
+    # Spark observes nothing if it finds out early that there are no rows.
     return observation.get or frame.agg(*aggregates).collect()[0].asDict()
 
 
 def _deleted_files(target: Target, plan: ScanPlan, where: str | Column | None) -> tuple[pa.Table, int]:
-    """The files of which rows would be deleted, and how many were read to find out."""
+    """The files with rows that would be deleted, and how many files were read to find them."""
     whole, rest = (plan, plan.at(_NONE)) if where is None else split_by_match(plan)
     touched, matching = _found(target, rest, where)
     files = pa.concat_tables([_leaving(whole), _decided(target, touched, matching)])
@@ -232,31 +235,27 @@ def _deleted_files(target: Target, plan: ScanPlan, where: str | Column | None) -
 
 
 def _leaving(plan: ScanPlan) -> pa.Table:
-    """The plan's files, all of which would be removed."""
+    """All files of the plan, as removed files."""
     outcomes = np.full(len(plan.files), REMOVED)
     return _files(plan, plan.files.column("record_count"), _live(plan), outcomes)
 
 
-def _known(**counts: int | None) -> dict[str, int]:
-    return {name: count for name, count in counts.items() if count is not None}
-
-
 def _preview(
     target: Target,
-    operation: str,
-    where: str | Column | None,
+    request: Request,
     plan: ScanPlan,
     *,
     files: pa.Table,
-    metrics: Mapping[str, int],
+    counts: RowCounts,
     read: int,
 ) -> Preview:
     return Preview(
         version=target.snapshot.version,
-        metrics=metrics,
+        metrics=target.table.metrics(request, counts),
+        counts=counts,
         location=target.table.location,
-        operation=operation,
-        where=None if where is None else shown(where),
+        operation=target.table.operation_name(request),
+        where=request.condition,
         files=files,
         read=read,
         skipped=plan.skipped,
@@ -269,7 +268,7 @@ def _planned(target: Target, where: str | Column | None) -> ScanPlan:
 
 
 def _verify_assignments(target: Target, given: Assignments) -> None:
-    """Refuse what ``update`` would refuse before it reads a row."""
+    """Refuse the assignments that ``update`` refuses before it reads a row."""
     case_sensitive = target.settings.case_sensitive
     targets = resolve(given, target.schema, target.empty(), "set", case_sensitive=case_sensitive)
     for field in target.schema:
@@ -277,7 +276,7 @@ def _verify_assignments(target: Target, given: Assignments) -> None:
 
 
 def _found(target: Target, plan: ScanPlan, where: str | Column | None) -> tuple[ScanPlan, pa.ChunkedArray]:
-    """The plan of those of its files that hold matching rows, and how many each holds."""
+    """The plan of the files that hold matching rows, and how many each file holds."""
     if not len(plan.files):
         return plan, pa.chunked_array([], pa.int64())
     path, _ = place_columns(target.schema)
@@ -285,7 +284,7 @@ def _found(target: Target, plan: ScanPlan, where: str | Column | None) -> tuple[
 
 
 def _touched(plan: ScanPlan, counted: pa.Table) -> tuple[ScanPlan, pa.ChunkedArray]:
-    """The plan of the files that ``counted`` has by the paths that Spark shows, and the count of each."""
+    """The plan of the files in ``counted``, and the count of each. ``counted`` has Spark's path of a file."""
     places = pa.array([location_of(shown_path) for shown_path in counted.column(0).to_pylist()], pa.string())
     _verify_planned(plan, places)
     at = pc.index_in(plan.files.column("location"), places)
@@ -300,17 +299,17 @@ def _verify_planned(plan: ScanPlan, places: pa.Array) -> None:
 
 
 def _decided(target: Target, plan: ScanPlan, matching: pa.ChunkedArray) -> pa.Table:
-    """The plan's files, in each of which rows match, with what becomes of them."""
+    """The plan's files, which all hold matching rows, each with its outcome."""
     gone, rows = pc.add(_deleted(plan), matching), _counted(target.storage, plan)
     emptied, again = decide(target.rules, plan, gone)
-    emptied |= pc.equal(gone, rows).to_numpy()  # where only the file itself tells, the commit finds it out
+    emptied |= pc.equal(gone, rows).to_numpy()  # the row count of some files is only in their footer
     vectored = pc.is_valid(plan.files.column("vector")).to_numpy()
     outcomes = np.select([emptied, again, vectored], [REMOVED, REWRITTEN, GROWN_VECTOR], NEW_VECTOR)
     return _files(plan, rows, matching, outcomes)
 
 
 def _counted(storage: Storage, plan: ScanPlan) -> pa.ChunkedArray:
-    """The physical rows of each file, from its footer where they are not recorded."""
+    """The physical rows of each file, from its footer if they are not recorded."""
     recorded = plan.files.column("record_count")
     unknown = pc.is_null(recorded)
     places = plan.files.column("location").filter(unknown).to_pylist()
@@ -327,12 +326,12 @@ def _files(
 ) -> pa.Table:
     """The plan's files as ``TOUCHED_SCHEMA`` has them."""
     places, sizes = (plan.files.column(name) for name in ("location", "size"))
-    told = pa.array(outcomes.tolist(), pa.string())
-    return pa.table([places, sizes, rows, _deleted(plan), matching, told], schema=TOUCHED_SCHEMA)
+    texts = pa.array(outcomes.tolist(), pa.string())
+    return pa.table([places, sizes, rows, _deleted(plan), matching, texts], schema=TOUCHED_SCHEMA)
 
 
 def _holding(plan: ScanPlan) -> ScanPlan:
-    """The plan of those of its files that hold a live row."""
+    """The plan of the files that hold a live row."""
     return plan.at(np.flatnonzero(pc.greater(_live(plan), 0).to_numpy()))
 
 
@@ -341,7 +340,7 @@ def _deleted(plan: ScanPlan) -> pa.ChunkedArray:
 
 
 def _live(plan: ScanPlan) -> pa.ChunkedArray:
-    """The rows of each file that are not deleted; null where they are not counted."""
+    """The rows of each file that are not deleted; null if its rows are not recorded."""
     return pc.subtract(plan.files.column("record_count"), _deleted(plan))
 
 

@@ -22,13 +22,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from delvec.bitmap import Bitmap
+from delvec.conflicts import Rerun
 from delvec.errors import InvalidOperationError
 from delvec.formats import Snapshot
 from delvec.plan import ScanPlan
-from delvec.row_delta import MetadataChange, RowDelta, Verb, WriteRules, all_files
+from delvec.row_delta import Operation, Request, RowCounts, RowDelta, Verb, WriteRules, all_files
 from delvec.schema import Field
 from delvec.spark import change_files
-from delvec.spark.commit_and_rerun import commit, first_file, of_the_moment, reads
+from delvec.spark.commit_and_rerun import commit, file_with_rows, first_file_id, is_nondeterministic, reads
 from delvec.spark.computed_columns import default_values, with_generated
 from delvec.spark.conditions import expression, verify_condition
 from delvec.spark.file_paths import location_of
@@ -62,7 +63,6 @@ from delvec.spark.text_lengths import with_padding
 from delvec.spark.types import quoted, spark_type
 from delvec.spark.write_rows import NOTHING_WRITTEN, WrittenFiles, write_rows
 
-OPERATION = "MERGE"
 # A source that takes no more than this, at a guess of so many bytes per value, is broadcast.
 _BROADCAST_BYTES, _VALUE_BYTES = 256 << 20, 32
 
@@ -81,17 +81,18 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class MergeCounts:
-    """What a merge would do: for each file, by the path that Spark shows, how many rows clauses would change;
-    how many rows would be written.
-    """
+    """What a merge would do. ``files``: Spark's path of each file, and how many of its rows would change."""
 
     plan: ScanPlan
     files: pa.Table
-    written: int
-    metrics: Mapping[str, int]
+    rows: RowCounts
 
 
-def merge(target: Target, asked: Merge, rows: MergeSource) -> OperationResult:
+def merge_request(asked: Merge) -> Request:
+    return Request(Operation.MERGE, shown(asked.on))
+
+
+def merge(target: Target, asked: Merge, rows: MergeSource) -> OperationResult | Rerun:
     """Run what is asked once; ``rows`` keeps those of its source for the next run."""
     return prepared(target, asked, rows).result()
 
@@ -101,10 +102,9 @@ def prepared(target: Target, asked: Merge, rows: MergeSource) -> MergeRun:
     verify_clauses(asked.clauses)
     if any(clause.kind != NOT_MATCHED for clause in asked.clauses):
         target.verify_removable()
-    change = None
     if asked.merge_schema:
-        target, change = target.grown(assigned_columns(asked.clauses, target.schema, asked.source.schema))
-    return MergeRun(target, asked, change, _names(target, asked), rows, _verified(target, asked))
+        target = target.grown(assigned_columns(asked.clauses, target.schema, asked.source.schema))
+    return MergeRun(target, asked, _names(target, asked), rows, _verified(target, asked))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +137,11 @@ class MergeRun:
 
     target: Target
     asked: Merge
-    change: MetadataChange | None
     names: _Names
     rows: MergeSource
     values: Mapping[int, Targets]
 
-    def result(self) -> OperationResult:
+    def result(self) -> OperationResult | Rerun:
         target, names = self.target, self.names
         source = self._materialised()
         plan = target.plan(source.condition)
@@ -193,8 +192,8 @@ class MergeRun:
             written = 0 if new is None else evaluated(new)
         finally:
             pairs.unpersist()
-        metrics = self._metrics(distinct, updated, written, source.count)
-        return MergeCounts(plan, files.select([0, 1]), written, metrics)
+        counts = self._counts(distinct, updated, written, source.count)
+        return MergeCounts(plan, files.select([0, 1]), counts)
 
     def _materialised(self) -> _Source:
         """The source with its rows numbered, and which target rows they can match."""
@@ -310,36 +309,36 @@ class MergeRun:
 
     def _committed(
         self, plan: ScanPlan, source: _Source, pairs: DataFrame, found: FoundRows
-    ) -> OperationResult:
-        target, count = self.target, source.count
+    ) -> OperationResult | Rerun:
+        target, count, change = self.target, source.count, self.target.rules.change
         size = row_size(plan if len(plan.files) else target.plan(None))
         updated, inserted = self._updated_and_inserted(source, pairs, found.flagged)
         with not_adaptive(target.spark, when=self._is_plain(plan, source)):
             written = self._write(updated, inserted, size * (found.flagged + count))
-        if not found.count and not written.rows and self.change is None:
-            return target.unchanged(**self._metrics(found.distinct, found.flagged, written.rows, count))
+        request = merge_request(self.asked)
+        counts = self._counts(found.distinct, found.flagged, written.rows, count)
+        if not found.count and not written.rows and change is None:
+            return target.unchanged(request, counts)
         removal = remove_rows(target, plan, found)
-        told = NOTHING_WRITTEN
+        changes = NOTHING_WRITTEN
         if target.rules.change_files:
-            told = self._told(pairs, updated, inserted, size=size * (2 * found.count + count))
-        metrics = self._metrics(found.distinct, found.flagged, written.rows, count)
+            changes = self._changes(pairs, updated, inserted, size=size * (2 * found.count + count))
         delta = RowDelta(
             base=plan.base,
-            operation=OPERATION,
-            parameters={"predicate": shown(self.asked.on)},
-            read=replace(target.read(None, Verb.MERGE), condition=shown(self.asked.on)),
+            request=request,
+            read=replace(target.read(None, Verb.MERGE), condition=request.condition),
             verb=Verb.MERGE,
-            metrics=metrics | {"numTargetRowsCopied": removal.written.rows},
+            counts=replace(counts, copied=removal.written.rows),
             added=all_files(written.files, removal.written.files),
             removed=removal.removed,
             rewritten=removal.rewritten,
             vectors=removal.vectors,
-            change_files=told.files,
-            metadata=self.change,
+            change_files=changes.files,
+            metadata=change,
             moved=found.flagged > 0,
             lineage=bool(target.lineage),
         )
-        return commit(target, delta, _Looking(self, plan, source, pairs))
+        return commit(target, delta, _MergeProbe(self, plan, source, pairs))
 
     def _write(self, updated: DataFrame | None, inserted: DataFrame | None, size: int) -> WrittenFiles:
         rows, target = self._written_rows(updated, inserted), self.target
@@ -389,10 +388,10 @@ class MergeRun:
         paths = assigned_paths(values, self.target.rules.schema, str(clause), case_sensitive=case_sensitive)
         return {path[0] for path in paths}
 
-    def _told(
+    def _changes(
         self, pairs: DataFrame, updated: DataFrame | None, inserted: DataFrame | None, *, size: int
     ) -> WrittenFiles:
-        """All changes as change files."""
+        """All changes, written to change files."""
         lineage = self.target.lineage
         kinds = [(change_files.DELETE, self._before(pairs, DELETE))]
         if updated is not None:
@@ -411,14 +410,8 @@ class MergeRun:
         rows = rows.dropDuplicates([names.file, names.row]).select(f"{names.old}.*")
         return conformed(rows, self.target.rules.schema)
 
-    def _metrics(self, changed: int, updated: int, written: int, count: int) -> dict[str, int]:
-        return {
-            "numSourceRows": count,
-            "numTargetRowsUpdated": updated,
-            "numTargetRowsDeleted": changed - updated,
-            "numTargetRowsInserted": written - updated,
-            "numOutputRows": written,
-        }
+    def _counts(self, changed: int, updated: int, written: int, source: int) -> RowCounts:
+        return RowCounts(source, inserted=written - updated, updated=updated, deleted=changed - updated)
 
     def _repeated(self, plan: ScanPlan, pairs: DataFrame) -> InvalidOperationError:
         """The error for target rows that several source rows would change, with one of them."""
@@ -459,51 +452,48 @@ class MergeRun:
 
 
 @dataclass(frozen=True, slots=True)
-class _Looking:
-    """What a MERGE tells of itself when others came first. ``pairs`` must still be kept."""
+class _MergeProbe:
+    """The answers of a MERGE to conflict checks. ``pairs`` must still be persisted."""
 
     run: MergeRun
     plan: ScanPlan
     source: _Source
     pairs: DataFrame
 
-    def read_itself(self) -> bool:
+    def reads_target(self) -> bool:
         return reads(self.run.asked.source, self.run.target.table.location)
 
-    def new_match(self, newest: Snapshot, files: pa.Array) -> str | None:
-        """A new row with which a source row would have been paired, or that is without one where that
-        matters.
+    def new_match(self, newest: Snapshot, file_ids: pa.Array) -> int | None:
+        """A file with a new row that a source row matches, or, if clauses apply to unmatched rows, any new
+        row.
         """
         run = replace(self.run, target=self.run.target.at(newest))
-        plan = run.target.plan(self.source.condition, among=files)
+        plan = run.target.plan(self.source.condition, among=file_ids)
         if not len(plan.files):
             return None
-        if run.by_source or of_the_moment(run.asked.on):
-            return str(plan.files.column("raw_location")[0])
-        return first_file(run.joined(plan, self.source), run.names.file, plan)
+        if run.by_source or is_nondeterministic(run.asked.on):
+            return first_file_id(plan)
+        return file_with_rows(run.joined(plan, self.source), run.names.file, plan)
 
-    def rows_read(self) -> dict[str, Bitmap]:
-        """The rows that matched and that no clause changed: without them a source row would be inserted."""
+    def rows_read(self) -> dict[int, Bitmap]:
+        """The rows that a source row matched and no clause changed. Without them, the merge would insert the
+        source row.
+        """
         if not self.run.inserts:
             return {}
         names = self.run.names
         left = self.pairs.where(F.col(names.clause).isNull() & F.col(names.source).isNotNull())
         found = find_rows(left, names.file, names.row).files
-        recorded = dict(
-            zip(
-                self.plan.files.column("location").to_pylist(),
-                self.plan.files.column("raw_location").to_pylist(),
-                strict=True,
-            )
-        )
-        return {recorded[location_of(path)]: rows for path, rows in found.items()}
+        columns = (self.plan.files.column(name).to_pylist() for name in ("location", "file_id"))
+        ids = dict(zip(*columns, strict=True))
+        return {ids[location_of(path)]: rows for path, rows in found.items()}
 
     def replanned(self, newest: Snapshot) -> RowDelta:
-        raise AssertionError(f"a merge replaces no files as such, at version {newest.version} neither")
+        raise AssertionError(f"MERGE does not replace whole files: version {newest.version}")
 
     @property
     def repeatable(self) -> bool:
-        return self.run.rows.remade or not self.read_itself()
+        return self.run.rows.remade or not self.reads_target()
 
 
 def _all_values(target: Target, asked: Merge, clause: Clause) -> dict[str, str | Column]:

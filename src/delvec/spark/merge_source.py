@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from delvec.spark.commit_and_rerun import Rows, made
+from delvec.spark.commit_and_rerun import Rows, source_frame
 
 # More than any source has: `coalesce` then keeps its partitions as they are.
 _ALL_PARTITIONS = 1 << 20
@@ -36,7 +36,7 @@ class MergeSource:
         """The rows as they are given, at the beginning of a run."""
         if self.remade:
             self._kept = None
-        return made(self._given)
+        return source_frame(self._given)
 
     def kept(self, frame: DataFrame, number: str, aggregates: Sequence[str]) -> KeptRows:
         """The rows, and the values of the aggregates over them."""

@@ -22,7 +22,7 @@ from delvec.deletes.applied import verify_applied
 from delvec.deletes.loader import load_vectors
 from delvec.errors import FormatError
 from delvec.plan import DELETES_SCHEMA, DELETION_VECTOR, POSITION_VECTOR, ScanPlan
-from delvec.row_delta import VECTORS_SCHEMA, WriteRules
+from delvec.row_delta import VECTORS_SCHEMA, DeleteForm, WriteRules
 from delvec.spark.file_paths import file_path, location_of, numbers, shown_alike
 from delvec.spark.find_rows import FoundRows, find_few_rows, find_rows, row_bits, united
 from delvec.spark.new_rows import conformed
@@ -134,9 +134,10 @@ def _deleted_shares(plan: ScanPlan, deleted: pa.ChunkedArray) -> NDArray[np.floa
 
 
 def _to_write_again(rules: WriteRules, deleted: NDArray[np.float64]) -> NDArray[np.bool_]:
-    if rules.vectors and rules.rewrite_share is not None:
+    rewrites = rules.deletes is DeleteForm.REWRITE
+    if not rewrites and rules.rewrite_share is not None:
         return deleted > rules.rewrite_share
-    return np.full(len(deleted), not rules.vectors)
+    return np.full(len(deleted), rewrites)
 
 
 def _stored(plan: ScanPlan, stored: pa.Table) -> tuple[ScanPlan, pa.Table]:

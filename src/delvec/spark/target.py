@@ -1,9 +1,10 @@
-"""The table that a verb changes, at the version it starts from: planning and scanning."""
+"""The table that a statement changes, at the version that it starts from: planning and scanning."""
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,7 +21,7 @@ from delvec.formats import Snapshot, Table
 from delvec.plan import MATCH_ALL, Base, ScanPlan
 from delvec.predicate import Condition, SqlSettings
 from delvec.predicate.tree import is_decided
-from delvec.row_delta import Isolation, MetadataChange, Read, Verb, WriteRules
+from delvec.row_delta import Isolation, MetadataChange, Read, Request, RowCounts, Verb, WriteRules
 from delvec.schema import Schema
 from delvec.spark.conditions import expression, verify_condition
 from delvec.spark.new_rows import evolved
@@ -35,18 +36,19 @@ from delvec.spark.subquery_warning import warn_of_captured_columns
 from delvec.spark.types import quoted, type_text, verify_spark_type
 from delvec.storage import Storage
 
-_ROW_BYTES = 100  # of a stored row, where no file tells
+_ROW_BYTES = 100  # of a stored row, if the files do not record their number of rows
 
 
 @dataclass(frozen=True, slots=True)
 class OperationResult:
-    """What a verb did: the table's version afterwards, and counts.
+    """What a statement did: the table's version afterwards, and metrics by the names of the table's history.
 
-    A verb that found nothing to do commits nothing: ``version`` is the one that was there.
+    A statement that changes no row commits nothing: ``version`` is the version that it started from.
     """
 
     version: int
     metrics: Mapping[str, int]
+    counts: RowCounts = field(default=RowCounts(), kw_only=True, repr=False)
 
     def _repr_html_(self) -> str:
         return html_pairs(f"version {self.version}", self.metrics.items())
@@ -54,19 +56,21 @@ class OperationResult:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A version of the table, and how it is to be changed.
+    """A version of the table, and how a statement must change it.
 
-    settings  how the session reads conditions
-    run       how often the verb has run, this time included
-    level     the isolation asked for
-    alias     what conditions and values may call the table, in subqueries above all
+    verb      the kind of the statement
+    settings  the session settings that decide what conditions mean
+    run       how often the statement has run, this run included
+    level     the isolation level that the user asked for
+    alias     the name of the table in conditions and values, for example in subqueries
     """
 
     spark: SparkSession
     table: Table
     snapshot: Snapshot
-    rules: WriteRules
+    verb: Verb
     settings: SqlSettings
+    load_rules: Callable[[], WriteRules]
     run: int = 1
     level: Isolation | None = None
     alias: str | None = None
@@ -77,43 +81,44 @@ class Target:
         cls,
         spark: SparkSession,
         table: Table,
+        verb: Verb,
         *,
-        new_rows: bool = True,
+        snapshot: Snapshot | None = None,
         run: int = 1,
         level: Isolation | None = None,
         alias: str | None = None,
         default_alias: str | None = None,
     ) -> Target:
-        """The table's newest version; ``new_rows`` false: rows will only be removed.
+        """The table at ``snapshot``, by default its newest version.
 
-        ``default_alias`` is the alias where none is given and no column has that name.
+        ``default_alias`` is the alias if none is given and no column has that name.
         """
-        snapshot = table.snapshot()
+        if snapshot is None:
+            snapshot = table.snapshot()
         if alias is None and default_alias is not None and not snapshot.schema.find(default_alias):
             alias = default_alias
-        rules = snapshot.rules(new_rows=new_rows)
-        if new_rows:
-            for column in rules.schema:
-                verify_spark_type(column)
-        return cls(spark, table, snapshot, rules, sql_settings(spark), run, level, alias)
+        load_rules = _loaded_once(snapshot, verb)
+        return cls(spark, table, snapshot, verb, sql_settings(spark), load_rules, run, level, alias)
+
+    @property
+    def rules(self) -> WriteRules:
+        """How the statement must write rows. The format is asked once, when the rules are first needed."""
+        return self.load_rules()
 
     def at(self, snapshot: Snapshot) -> Target:
-        """The same table at another version, whose metadata is the same."""
+        """The same table at another version with the same metadata."""
         return replace(self, snapshot=snapshot)
 
     def after(self, change: MetadataChange) -> Target:
-        """The same version, to be written as its metadata will be after ``change``."""
+        """The same version with the rules that apply after ``change``."""
         if change.schema is not None:
             verify_new_names(change.schema, self.schema)
-        return replace(self, rules=self.snapshot.rules(change))
+        return replace(self, load_rules=_loaded_once(self.snapshot, self.verb, change))
 
-    def grown(self, rows: StructType) -> tuple[Target, MetadataChange | None]:
-        """The target with the columns that only ``rows`` have, and the change that adds them, if any."""
+    def grown(self, rows: StructType) -> Target:
+        """The target after its columns are extended by those that only ``rows`` have (``rules.change``)."""
         schema = evolved(self.schema, rows)
-        if schema == self.schema:
-            return self, None
-        after = self.after(MetadataChange(schema=schema))
-        return after, MetadataChange(schema=after.rules.schema)
+        return self if schema == self.schema else self.after(MetadataChange(schema=schema))
 
     @property
     def schema(self) -> Schema:
@@ -121,14 +126,14 @@ class Target:
 
     @property
     def base(self) -> Base:
-        return Base(self.snapshot.version)
+        return self.snapshot.base
 
     @property
     def storage(self) -> Storage:
         return self.table.storage
 
     def empty(self) -> DataFrame:
-        """No rows, under the table's columns: what expressions are analysed against."""
+        """A frame without rows that has the table's columns, for the analysis of expressions."""
         columns = [f"CAST(NULL AS {type_text(f.type)}) AS {quoted(f.name)}" for f in self.schema]
         return self._named(kept_frame(self.spark, *columns))
 
@@ -139,7 +144,7 @@ class Target:
             )
 
     def plan(self, where: str | Column | None, *, among: pa.Array | None = None) -> ScanPlan:
-        """The files that may hold a matching row, of those ``among`` the table's where these are given.
+        """The files that may hold a matching row; with ``among``, only of these files, by their ids.
 
         Spark must have analysed ``where`` before.
         """
@@ -158,7 +163,7 @@ class Target:
 
     @property
     def _alias_is_a_column(self) -> bool:
-        """Whether ``alias.x`` could also be a field of a struct column: then conditions do not prune."""
+        """Whether ``alias.x`` could also be a field of a struct column. If so, conditions do not prune."""
         return self.alias is not None and bool(self.schema.find(self.alias, case_sensitive=False))
 
     def plan_verified(self, where: str | Column) -> ScanPlan:
@@ -173,7 +178,9 @@ class Target:
         return scan(self.spark, plan, self.storage)
 
     def matching(self, plan: ScanPlan, where: str | Column | None, *, lineage: bool = False) -> DataFrame:
-        """The live rows for which ``where`` is true, with their places; ``lineage``: with their ids too."""
+        """The live rows for which ``where`` is true, with their file and position; ``lineage``: also with
+        ids.
+        """
         if where is None:
             return self._named(self.scan_located(plan, lineage=lineage))
         condition, safe = expression(where), cannot_fail(plan, where)
@@ -184,11 +191,11 @@ class Target:
         return frame if self.alias is None else frame.alias(self.alias)
 
     def scan_located(self, plan: ScanPlan, *, lineage: bool = True) -> DataFrame:
-        """The live rows with their places (`scan.place_columns`) and, where rows have ids, with these."""
+        """The live rows with their file and position (`scan.place_columns`) and, if they have them, ids."""
         return united([part.live() for part in self.parts(plan, lineage=lineage)])
 
     def parts(self, plan: ScanPlan, *, lineage: bool = True) -> Sequence[ScanPart]:
-        """The same in parts, deleted rows too: what is joined or filtered is so part by part."""
+        """The same rows in parts, deleted rows included. Each part is joined or filtered on its own."""
         if lineage and self.lineage:
             fields = lineage_fields(self.rules)
             return few_parts(parts_with_lineage(self.spark, plan, self.storage, fields))
@@ -196,32 +203,48 @@ class Target:
 
     @property
     def lineage(self) -> tuple[str, ...]:
-        """The stored columns for ids and versions of rows that move; none where rows have no ids."""
+        """The stored columns for ids and versions of moved rows; empty if rows have no ids."""
         return tuple(field.name for field in lineage_fields(self.rules))
 
     def read(self, where: str | Column | None, verb: Verb) -> Read:
-        """That an operation has read the rows for which ``where`` is true."""
+        """What a statement reads that looks for the rows for which ``where`` is true."""
         condition = where if isinstance(where, str) else None
         return Read(condition, isolation=self.level or self.snapshot.isolation(verb))
 
-    def unchanged(self, **metrics: int) -> OperationResult:
-        return OperationResult(self.snapshot.version, metrics)
+    def unchanged(self, request: Request, counts: RowCounts) -> OperationResult:
+        """The result of a statement that commits nothing."""
+        metrics = self.table.metrics(request, counts)
+        return OperationResult(self.snapshot.version, metrics, counts=counts)
+
+
+def _loaded_once(
+    snapshot: Snapshot, verb: Verb, change: MetadataChange | None = None
+) -> Callable[[], WriteRules]:
+    @functools.cache
+    def rules() -> WriteRules:
+        loaded = snapshot.rules(verb, change)
+        if verb not in (Verb.DELETE, Verb.ALTER):
+            for column in loaded.schema:
+                verify_spark_type(column)
+        return loaded
+
+    return rules
 
 
 def split_by_match(plan: ScanPlan) -> tuple[ScanPlan, ScanPlan]:
-    """The files that hold only matching rows, and those that must be looked into."""
+    """The files that hold only matching rows, and those that must be read."""
     whole = plan.files.column("match").to_numpy(zero_copy_only=False) == MATCH_ALL
     return plan.at(np.flatnonzero(whole)), plan.at(np.flatnonzero(~whole))
 
 
 def cannot_fail(plan: ScanPlan, where: str | Column) -> bool:
-    """Whether the condition that the plan was made with raises no error, not even for a deleted row."""
+    """Whether the plan's condition cannot raise an error, not even for a deleted row."""
     condition = plan.condition
     return condition is not None and condition.text == where and is_decided(condition.tree)
 
 
 def live_rows(plan: ScanPlan) -> int | None:
-    """The rows of the plan's files that are not deleted; None where a file's count is not recorded."""
+    """The rows of the plan's files that are not deleted; None if a file's count is not recorded."""
     records = plan.files.column("record_count")
     deleted = plan.deletes.column("cardinality").take(plan.files.column("vector")).fill_null(0)
     if records.null_count:
@@ -230,7 +253,7 @@ def live_rows(plan: ScanPlan) -> int | None:
 
 
 def row_size(plan: ScanPlan) -> int:
-    """The bytes that a stored row takes, about."""
+    """The approximate size of a stored row, in bytes."""
     known = plan.files.filter(pc.greater(pc.fill_null(plan.files.column("record_count"), 0), 0))
     if not len(known):
         return _ROW_BYTES
@@ -239,7 +262,7 @@ def row_size(plan: ScanPlan) -> int:
 
 
 def translated(error: PySparkException) -> Exception:
-    """A violated constraint as an error of ours; any other error as it is."""
+    """A violated constraint as an InvalidOperationError; any other error unchanged."""
     text = str(error)
     if VIOLATION not in text:
         return error
@@ -248,5 +271,5 @@ def translated(error: PySparkException) -> Exception:
 
 
 def shown(where: str | Column) -> str:
-    """The condition as the history tells it."""
+    """The condition as a text, for the history and for messages."""
     return where if isinstance(where, str) else str(where)

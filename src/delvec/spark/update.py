@@ -1,4 +1,6 @@
-"""UPDATE: one pass finds the rows and computes the new ones; vectors for the old, new files for the new."""
+"""UPDATE: one pass finds the rows and computes their new values. Old rows are deleted, new rows go to new
+files.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,12 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from delvec.conflicts import Rerun
 from delvec.plan import ScanPlan
-from delvec.row_delta import RowDelta, Verb, all_files
+from delvec.row_delta import Operation, Request, RowCounts, RowDelta, Verb, all_files
 from delvec.schema import Schema
 from delvec.spark import change_files
-from delvec.spark.commit_and_rerun import Looking, commit
+from delvec.spark.commit_and_rerun import StatementProbe, commit
 from delvec.spark.computed_columns import with_generated
 from delvec.spark.find_rows import FoundRows
 from delvec.spark.remove_rows import find, has_few_rows, remove_rows
@@ -26,14 +29,16 @@ from delvec.spark.text_lengths import with_padding
 from delvec.spark.types import quoted
 from delvec.spark.write_rows import NOTHING_WRITTEN, write_rows
 
-OPERATION = "UPDATE"
+
+def update_request(where: str | Column | None) -> Request:
+    return Request(Operation.UPDATE, None if where is None else shown(where))
 
 
-def update(target: Target, given: Assignments, where: str | Column | None) -> OperationResult:
-    """Give columns new values in the rows for which ``where`` is true; in all rows without it."""
+def update(target: Target, given: Assignments, where: str | Column | None) -> OperationResult | Rerun:
+    """Set columns in the rows for which ``where`` is true; without it, in all rows."""
     target.verify_removable()
     case_sensitive = target.settings.case_sensitive
-    # Analysed against no rows: cheaper than against the scan, and before it is planned.
+    # Analysing against an empty frame is cheaper than against the scan, and possible before the plan.
     targets = resolve(given, target.schema, target.empty(), "set", case_sensitive=case_sensitive)
     plan = target.plan(None) if where is None else target.plan_verified(where)
     frame = target.matching(plan, where, lineage=True)
@@ -49,70 +54,70 @@ def update(target: Target, given: Assignments, where: str | Column | None) -> Op
         with not_adaptive(target.spark, when=plain):
             found = find(target, plan, both, place_columns(target.schema))
         if not found.count:
-            return target.unchanged(numUpdatedRows=0)
+            return target.unchanged(update_request(where), RowCounts(updated=0))
         return _committed(target, plan, both, found, where)
     finally:
         both.unpersist()
 
 
 def _both(frame: DataFrame, new: Mapping[str, Column], target: Target) -> DataFrame:
-    """The place of each row, the row as it will be, and as it was where that must be written too.
+    """The file and position of each row, the new row, and the old row if change files need it.
 
-    All but the new values goes to Spark as text: each Column would cost it some calls.
+    Everything except the new values is passed to Spark as text: a Column would cost several calls into the
+    JVM.
     """
     values = {name: f"{_new(target)}_{number}" for number, name in enumerate(new)}
     columns = [quoted(name) for name in (*place_columns(target.schema), *target.lineage)]
     old = [_struct(target.schema, {}, _old(target))] if target.rules.change_files else []
     frame = frame.withColumns({values[name]: new[name] for name in new})
-    made = [name for name in target.rules.generated if name not in new]
-    if not made:
+    generated = [name for name in target.rules.generated if name not in new]
+    if not generated:
         return frame.selectExpr(*columns, _struct(target.schema, values, _new(target)), *old)
-    # What is generated is computed from the row as it will be, under the names of the table's columns.
+    # Generated columns are computed from the new row, under the names of the table's columns.
     rows = frame.selectExpr(*columns, *old, *_columns(target.schema, values))
-    rows = with_generated(with_padding(rows, target.schema), target.rules, made)
+    rows = with_generated(with_padding(rows, target.schema), target.rules, generated)
     kept = [quoted(_old(target))] if old else []
     return rows.selectExpr(*columns, *kept, _struct(target.schema, {}, _new(target)))
 
 
 def _struct(schema: Schema, values: Mapping[str, str], name: str) -> str:
-    """The table's columns, with those of ``values``, as one."""
+    """The table's columns as one struct, some of them replaced by ``values``."""
     return f"struct({', '.join(_columns(schema, values))}) AS {name}"
 
 
 def _columns(schema: Schema, values: Mapping[str, str]) -> list[str]:
-    """The table's columns under their names; those of ``values`` are taken from the column that it names."""
+    """The table's columns under their names. ``values`` names the columns that have the new values."""
     return [f"{values.get(f.name, quoted(f.name))} AS {quoted(f.name)}" for f in schema]
 
 
 def _committed(
     target: Target, plan: ScanPlan, both: DataFrame, found: FoundRows, where: str | Column | None
-) -> OperationResult:
+) -> OperationResult | Rerun:
     size = row_size(plan) * found.count
     after = with_padding(moved(both, target.lineage, _new(target)), target.schema)
     after = checked(after, target.rules)
     written = write_rows(after, target.storage, target.rules, size=size, extra=target.lineage)
     removal = remove_rows(target, plan, found)
-    told = NOTHING_WRITTEN
+    changes = NOTHING_WRITTEN
     if target.rules.change_files:
         before, now = both.select(f"{_old(target)}.*"), after.drop(*target.lineage)
         images = [(change_files.BEFORE, before), (change_files.AFTER, now)]
-        told = change_files.write_changes(target, images, size=2 * size)
+        changes = change_files.write_changes(target, images, size=2 * size)
     delta = RowDelta(
         base=plan.base,
-        operation=OPERATION,
-        parameters={"predicate": "" if where is None else shown(where)},
+        request=update_request(where),
         read=target.read(where, Verb.UPDATE),
         verb=Verb.UPDATE,
-        metrics={"numUpdatedRows": found.distinct, "numCopiedRows": removal.written.rows},
+        counts=RowCounts(updated=found.distinct, copied=removal.written.rows),
         added=all_files(written.files, removal.written.files),
         removed=removal.removed,
         rewritten=removal.rewritten,
         vectors=removal.vectors,
-        change_files=told.files,
+        change_files=changes.files,
         moved=True,
         lineage=bool(target.lineage),
     )
-    return commit(target, delta, Looking(target, where))
+    return commit(target, delta, StatementProbe(target, where))
 
 
 def _new(target: Target) -> str:

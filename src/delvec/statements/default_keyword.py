@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from delvec.row_delta import Verb
 from delvec.statements.cursor import Cursor, Span
 from delvec.statements.lexer import Token
 from delvec.statements.table_names import snapshot_of
@@ -64,6 +65,7 @@ def _is_column(table: Table) -> bool:
 
 
 def _text(table: Table, column: str) -> str:
-    defaults = snapshot_of(table).rules(new_rows=False).defaults
+    # The statement itself asks for the rules of its verb, which may refuse the table.
+    defaults = snapshot_of(table).rules(Verb.DELETE).defaults
     texts = {name.lower(): text for name, text in defaults.items()}
     return f"({texts.get(column.lower(), 'NULL')})"

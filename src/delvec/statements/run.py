@@ -12,7 +12,6 @@ from pyspark.sql.types import StructType
 
 from delvec import resolver
 from delvec.spark.session import verify_running
-from delvec.spark.target import OperationResult
 from delvec.statements import dry_run, run_ddl, run_dml, run_insert, run_show, unsupported, views
 from delvec.statements.cursor import Cursor
 from delvec.statements.lexer import tokenize
@@ -135,25 +134,20 @@ def _change(frames: Frames, statement: Statement) -> Mapping[str, int | None]:
     """The counts, under Delta-Spark's names."""
     match statement:
         case Delete():
-            return {_AFFECTED: _metric(run_dml.delete(frames, statement), "numDeletedRows")}
+            return {_AFFECTED: run_dml.delete(frames, statement).counts.deleted}
         case Update():
-            return {_AFFECTED: _metric(run_dml.update(frames, statement), "numUpdatedRows")}
+            return {_AFFECTED: run_dml.update(frames, statement).counts.updated}
         case Insert():
-            count = _metric(run_insert.insert(frames, statement), "numOutputRows")
-            return {_AFFECTED: count, _INSERTED: count}
+            inserted = run_insert.insert(frames, statement).counts.inserted
+            return {_AFFECTED: inserted, _INSERTED: inserted}
         case MultiInsert():
             results = run_insert.insert_all(frames, statement)
-            count = sum(_metric(result, "numOutputRows") or 0 for result in results)
-            return {_AFFECTED: count, _INSERTED: count}
+            inserted = sum(result.counts.inserted or 0 for result in results)
+            return {_AFFECTED: inserted, _INSERTED: inserted}
     assert isinstance(statement, Merge)
-    result = run_dml.merge(frames, statement)
-    names = {_UPDATED: "Updated", _DELETED: "Deleted", _INSERTED: "Inserted"}
-    counts = {name: _metric(result, f"numTargetRows{what}") for name, what in names.items()}
+    rows = run_dml.merge(frames, statement).counts
+    counts = {_UPDATED: rows.updated, _DELETED: rows.deleted, _INSERTED: rows.inserted}
     return {_AFFECTED: sum(count or 0 for count in counts.values())} | counts
-
-
-def _metric(result: OperationResult, name: str) -> int | None:
-    return result.metrics.get(name)
 
 
 def _counts(spark: SparkSession, counts: Mapping[str, Any]) -> DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -52,8 +51,8 @@ def detail(frames: Frames, statement: DescribeDetail) -> DataFrame:
         "name": details.get("name") if statement.table.is_path else statement.table.parts[-1],
         "description": details.get("description"),
         "location": table.location,
-        "createdAt": _committed_at(table, 0),
-        "lastModified": _committed_at(table, snapshot.version),
+        "createdAt": table._table.created_at(),
+        "lastModified": table._table.committed_at(snapshot.version),
         "partitionColumns": list(map(str, snapshot.spec.fields)),
         "numFiles": len(files),
         "sizeInBytes": int(pc.sum(files.column("size")).as_py() or 0),
@@ -144,7 +143,3 @@ def table_properties(frames: Frames, statement: ShowProperties) -> DataFrame:
         (key,) = properties(frames.spark, [statement.key], frames.parameters)
         rows = [(key, known.get(key, f"Table {statement.table} does not have property: {key}"))]
     return frames.spark.createDataFrame(rows, "key string, value string")
-
-
-def _committed_at(table: Table, version: int) -> dt.datetime | None:
-    return table._table.committed_at(version)

@@ -1,0 +1,115 @@
+"""Files that a delta and a concurrent commit both change: which rows each of them deletes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delvec import blob
+from delvec.bitmap import Bitmap
+from delvec.conflicts.winners import Winners
+from delvec.deletes.loader import load_vectors, vectors_by_file
+from delvec.formats import Snapshot
+from delvec.plan import DELETES_SCHEMA, DELETION_VECTOR, POSITION_VECTOR
+from delvec.row_delta import RowDelta, Won
+from delvec.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class ContendedFile:
+    """A file of the base that the delta changes or removes, and a concurrent commit too.
+
+    name           as the metadata records it, for messages
+    winner         the first commit that changed or removed it
+    record_count   physical rows; None if not recorded
+    before         its rows that were deleted in the base
+    now            its rows that are deleted in the newest version; None if the file is removed
+    mine           the rows that the delta deletes; None: all rows that were live in the base
+    """
+
+    file_id: int
+    name: str
+    winner: Won
+    record_count: int | None
+    before: Bitmap
+    now: Bitmap | None
+    mine: Bitmap | None
+
+    @property
+    def overlap(self) -> int:
+        """How many rows both deleted; 0 if the file is removed and its rows are not counted."""
+        if self.now is None:
+            if self.mine is not None:
+                return len(self.mine)
+            return 0 if self.record_count is None else self.record_count - len(self.before)
+        others = self.now - self.before
+        return len(others) if self.mine is None else len(self.mine & others)
+
+
+def contended_files(
+    delta: RowDelta, base: Snapshot, newest: Snapshot, winners: Winners, storage: Storage
+) -> list[ContendedFile]:
+    """The files of the delta that a concurrent commit changed or removed, in the order of their ids."""
+    changed = pa.concat_arrays([_one_chunk(delta.vectors.column("file_id")), _one_chunk(delta.removed)])
+    by_file = winners.first_change(changed)
+    ids = pa.array(sorted(by_file), pa.int64())
+    if not len(ids):
+        return []
+    plan = base.plan(among=ids)
+    before = vectors_by_file(storage, plan)
+    in_newest = winners.newest_ids(ids)
+    now = vectors_by_file(storage, newest.plan(among=in_newest.drop_null()))
+    counts = dict(zip(*(plan.files.column(c).to_pylist() for c in ("file_id", "record_count")), strict=True))
+    columns = zip(ids.to_pylist(), base.names(ids).to_pylist(), in_newest.to_pylist(), strict=True)
+    return [
+        ContendedFile(
+            file_id,
+            name,
+            by_file[file_id],
+            counts[file_id],
+            before[file_id],
+            None if new_id is None else now[new_id],
+            _mine(delta, file_id, name, before[file_id], storage),
+        )
+        for file_id, name, new_id in columns
+    ]
+
+
+def united_vector(file: ContendedFile) -> dict[str, Any] | None:
+    """The vector of a file that both changed, as a row of ``VECTORS_SCHEMA``; None if the delta removes the
+    file or the file is removed already.
+    """
+    if file.now is None or file.mine is None:
+        return None
+    vector = file.now | file.mine
+    return {
+        "file_id": file.file_id,
+        "rows": blob.encode(vector),
+        "cardinality": len(vector),
+        "deleted": len(vector) - len(file.now),
+    }
+
+
+def _mine(delta: RowDelta, file_id: int, name: str, before: Bitmap, storage: Storage) -> Bitmap | None:
+    index = pc.index(delta.vectors.column("file_id"), file_id).as_py()
+    if index < 0:
+        return None
+    row = delta.vectors.slice(index, 1).to_pylist()[0]
+    vector = blob.decode(row["rows"]) if row["rows"] is not None else _stored_vector(row, name, storage)
+    return vector - before
+
+
+def _stored_vector(row: Mapping[str, Any], name: str, storage: Storage) -> Bitmap:
+    """A vector that an executor has stored."""
+    place = {key: row[key] for key in ("location", "offset", "length", "cardinality")}
+    kind = {"kind": POSITION_VECTOR, "encoding": DELETION_VECTOR, "identity": ""}
+    table = pa.Table.from_pylist([{**kind, **place, "referenced_file": name}], schema=DELETES_SCHEMA)
+    return load_vectors(storage, table)[0]
+
+
+def _one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
