@@ -11,7 +11,7 @@ import pytest
 
 from delvec.errors import UnsupportedFeatureError
 from delvec.partition_spec import PartitionField, PartitionSpec
-from delvec.row_delta import WriteRules
+from delvec.row_delta import DeleteForm, WriteRules
 from delvec.schema import Decimal, Field, Fixed, Primitive, Struct
 from delvec.spark.partition_folders import same_partitions
 from delvec.spark.partition_values import typed_values
@@ -190,7 +190,7 @@ def written(spark, path, fields, rows, **more):
         schema=schema,
         spec=PartitionSpec(7, tuple(fields)),
         folders=lambda values: ["data"] * len(values),
-        vectors=True,
+        deletes=DeleteForm.VECTOR,
         store_partitions=True,
         **more,
     )

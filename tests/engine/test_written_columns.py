@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 
 from delvec.field_names import parquet_field_id, schemas_by_id
 from delvec.partition_spec import UNPARTITIONED
-from delvec.row_delta import WriteRules
+from delvec.row_delta import DeleteForm, WriteRules
 from delvec.schema import Field, Primitive, Struct
 from delvec.spark.row_lineage import lineage_fields
 from delvec.spark.write_rows import write_rows
@@ -22,7 +22,7 @@ def test_lineage_columns_have_ids(spark, tmp_path):
         schema=Struct((Field("id", LONG, field_id=1, physical_name="col-1"),)),
         spec=UNPARTITIONED,
         folders=lambda values: [""] * len(values),
-        vectors=True,
+        deletes=DeleteForm.VECTOR,
         with_ids=True,
         row_id=ROW_ID,
         row_version=ROW_VERSION,

@@ -87,13 +87,13 @@ def _by_field(values: pa.Array | pa.ChunkedArray, fields: Sequence[Field]) -> li
 def _texts(values: pa.Array, field: Field, *, in_folder: bool = False) -> list[str | None]:
     """The texts of one field's values. The empty text is NULL, as it is for every reader of the log."""
     try:
-        found = values.to_pylist()
+        plain = values.to_pylist()
     except (ValueError, OverflowError) as error:
         raise InvalidOperationError(
             f"a partition value of column {field.name} cannot be written, expected a {field.type} "
             f"between the years 1 and 9999 ({error})"
         ) from None
-    return [None if value is None else _text(value, field, in_folder=in_folder) or None for value in found]
+    return [None if value is None else _text(value, field, in_folder=in_folder) or None for value in plain]
 
 
 def _text(value: Any, field: Field, *, in_folder: bool) -> str:

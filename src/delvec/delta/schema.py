@@ -158,8 +158,8 @@ def _parse_primitive(name: str, where: str) -> DataType:
         return Primitive(name)
     if name == "decimal":
         return Decimal(10, 0)
-    if found := _DECIMAL.fullmatch(name):
-        precision, scale = int(found[1]), int(found[2])
+    if match := _DECIMAL.fullmatch(name):
+        precision, scale = int(match[1]), int(match[2])
         if not (1 <= precision <= 38 and 0 <= scale <= precision):
             raise FormatError(f"type of {where} is {name}, expected 1 to 38 digits and a scale within them")
         return Decimal(precision, scale)
@@ -214,12 +214,12 @@ def _physical_name(metadata: Mapping[str, Any], name: str, where: str, mapping: 
 
 
 def _field_id(metadata: Mapping[str, Any], where: str, mapping: str) -> int | None:
-    found = metadata.get(FIELD_ID)
-    if found is None and mapping != MAPPING_ID:
+    number = metadata.get(FIELD_ID)
+    if number is None and mapping != MAPPING_ID:
         return None
-    if not isinstance(found, int) or isinstance(found, bool):
-        raise FormatError(f"{FIELD_ID} of column {where} is {_shown(found)}, expected a number")
-    return found
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise FormatError(f"{FIELD_ID} of column {where} is {_shown(number)}, expected a number")
+    return number
 
 
 def _widened_from(metadata: Mapping[str, Any], where: str) -> tuple[DataType, ...]:

@@ -52,7 +52,7 @@ from delvec.spark.merge_source import MergeSource
 from delvec.spark.new_rows import conformed
 from delvec.spark.remove_rows import FEW_REPEATED_ROWS, find, has_few_rows, remove_rows
 from delvec.spark.row_checks import checked
-from delvec.spark.row_lineage import moved, unborn
+from delvec.spark.row_lineage import moved, with_null_lineage
 from delvec.spark.scan import own_prefix
 from delvec.spark.scan_part import PlaceNames, ScanPart, united
 from delvec.spark.set_clause import Targets, assigned_paths, new_column, resolve
@@ -305,7 +305,7 @@ class MergeRun:
         chosen = chosen.where(f"{names.clause} IS NOT NULL")
         rows = chosen.select(names.clause, self._new_rows(clauses, old=False))
         rows = self._completed(rows.select(f"{names.new}.*", names.clause), clauses)
-        return unborn(rows, self.target.lineage)
+        return with_null_lineage(rows, self.target.lineage)
 
     def _committed(
         self, plan: ScanPlan, source: _Source, pairs: DataFrame, found: FoundRows

@@ -78,6 +78,6 @@ def moved(frame: DataFrame, columns: tuple[str, ...], new: str, *others: str) ->
     return frame.select(f"{new}.*", F.col(quoted(columns[0])), version, *others)
 
 
-def unborn(frame: DataFrame, columns: tuple[str, ...]) -> DataFrame:
+def with_null_lineage(frame: DataFrame, columns: tuple[str, ...]) -> DataFrame:
     """Inserted rows, which have no id yet: the commit assigns it."""
     return frame.select("*", *(F.lit(None).cast("long").alias(name) for name in columns))
