@@ -26,9 +26,10 @@ from delvec.spark.dry_run import (
     preview_update,
 )
 from delvec.spark.error_translation import translated_errors
-from delvec.spark.merge import Merge, merge
+from delvec.spark.merge import merge
 from delvec.spark.merge_builder import MergeBuilder
 from delvec.spark.merge_clauses import Clause
+from delvec.spark.merge_request import Merge
 from delvec.spark.merge_source import MergeSource
 from delvec.spark.notebook import column_list, html_pairs
 from delvec.spark.python_rows import frame_of

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from delvec.spark import merge as merging
+from delvec.spark import merge_probe as merging
 from delvec.spark.target import Target
 from racing import losing
 from verbs import CHANGES_ON, frame_of, holds, rows_of, table_of

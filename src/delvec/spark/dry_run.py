@@ -30,7 +30,9 @@ from delvec.spark.commit_and_rerun import Rows, source_frame
 from delvec.spark.computed_columns import new_rows
 from delvec.spark.delete import delete_request
 from delvec.spark.file_paths import location_of
-from delvec.spark.merge import Merge, MergeCounts, merge_request, prepared
+from delvec.spark.merge import prepared
+from delvec.spark.merge_request import Merge, merge_request
+from delvec.spark.merge_run import MergeCounts
 from delvec.spark.merge_source import MergeSource
 from delvec.spark.notebook import html_pairs, html_rows
 from delvec.spark.partition_folders import same_partitions
