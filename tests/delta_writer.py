@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from deleted_rows import deleted_rows
 from delvec import blob
 from delvec.bitmap import Bitmap
-from delvec.deletes.loader import load_vectors
 from delvec.delta.snapshot import Snapshot
 from delvec.delta.table import DeltaTable
 from delvec.partition_spec import UNPARTITIONED, PartitionSpec
@@ -90,11 +90,10 @@ def append(table: DeltaTable, *tables: pa.Table, **more: Any) -> Outcome:
 def delete_delta(snapshot: Snapshot, rows: Mapping[int, Iterable[int]], **more: Any) -> RowDelta:
     """Delete rows by file id and position; vectors of before are united with them."""
     plan = snapshot.plan()
-    old = load_vectors(snapshot.storage, plan.deletes)
+    old = deleted_rows(snapshot.storage, plan)
     vectors = []
     for file_id, positions in rows.items():
-        known = plan.files.column("vector")[file_id].as_py()
-        before = Bitmap() if known is None else old[known]
+        before = old[file_id]
         after = before | Bitmap.from_iterable(positions)
         vectors.append(
             {

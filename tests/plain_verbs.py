@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deleted_rows import deleted_rows
 from delta_writer import added, put_file
 from delvec import blob
 from delvec.bitmap import Bitmap
 from delvec.conflicts import Rerun, Settled, commit
-from delvec.deletes.loader import load_vectors
 from delvec.delta.snapshot import Snapshot
 from delvec.delta.table import DeltaTable
 from delvec.plan import Base, ScanPlan
@@ -134,13 +134,11 @@ class Statement:
 
     def _delta(self, snapshot: Snapshot, gone: Sequence[Located], new: Sequence[Row], read: Read) -> RowDelta:
         plan = snapshot.plan()
-        before = load_vectors(snapshot.storage, plan.deletes)
+        before = deleted_rows(snapshot.storage, plan)
         vectors, removed, rewritten, copied = [], [], [], []
         for file_id, group in itertools.groupby(sorted(gone, key=lambda g: g.file_id), lambda g: g.file_id):
             mine = Bitmap.from_iterable(found.position for found in group)
-            known = plan.files.column("vector")[file_id].as_py()
-            old = Bitmap() if known is None else before[known]
-            after = old | mine
+            after = before[file_id] | mine
             if len(after) == plan.files.column("record_count")[file_id].as_py():
                 removed.append(file_id)
             elif self.rewrites:
@@ -211,11 +209,9 @@ def table_of(rows: Sequence[Row]) -> pa.Table:
 
 def located(plan: ScanPlan, storage: Storage) -> Iterator[Located]:
     """The live rows of the plan's files, with their places."""
-    deleted = load_vectors(storage, plan.deletes)
-    for file in plan.files.to_pylist():
+    for file, gone in zip(plan.files.to_pylist(), deleted_rows(storage, plan), strict=True):
         with storage.open_input(file["location"]) as source:
             held = pq.read_table(source).to_pylist()
-        gone = Bitmap() if file["vector"] is None else deleted[file["vector"]]
         for position, row in enumerate(held):
             if position not in gone:
                 yield Located(file["file_id"], position, (row["id"], row["v"]))

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delvec.deletes.loader import load_vectors
+from deleted_rows import deleted_rows
+from delvec.bitmap import Bitmap
 from delvec.plan import ReadSchema, ScanPlan
 from delvec.schema import Array, DataType, Field, Map, Primitive, Struct, arrow_type
 
@@ -23,9 +24,9 @@ FIELD_ID = b"PARQUET:field_id"
 
 def read_table(plan: ScanPlan, storage: Any) -> pa.Table:
     """The live rows of all files of the plan, under their logical names, types and order."""
-    vectors = load_vectors(storage, plan.deletes)
+    deleted = deleted_rows(storage, plan)
     shape = pa.schema([pa.field(f.name, arrow_type(f.type)) for f in plan.schema])
-    parts = [_read_file(plan, file, vectors) for file in plan.files.to_pylist()]
+    parts = [_read_file(plan, *each) for each in zip(plan.files.to_pylist(), deleted, strict=True)]
     return pa.concat_tables([shape.empty_table(), *(part.cast(shape) for part in parts)])
 
 
@@ -50,17 +51,15 @@ def _comparable(value: Any) -> Any:
     return value
 
 
-def _read_file(plan: ScanPlan, file: Mapping[str, Any], vectors: Mapping[int, Any]) -> pa.Table:
+def _read_file(plan: ScanPlan, file: Mapping[str, Any], deleted: Bitmap) -> pa.Table:
     read_schema = plan.read_schemas[file["read_schema"]]
     held = pq.ParquetFile(_local(file["location"]), coerce_int96_timestamp_unit="us").read()
     if file["record_count"] is not None:
         assert held.num_rows == file["record_count"], file["location"]
     columns = [_column(held, field, read_schema, file) for field in read_schema.schema]
     table = pa.table(columns, names=[field.name for field in read_schema.schema])
-    if file["vector"] is None:
-        return table
     keep = np.ones(held.num_rows, dtype=bool)
-    keep[vectors[file["vector"]].to_numpy()] = False
+    keep[deleted.to_numpy()] = False
     return table.filter(pa.array(keep))
 
 

@@ -1,9 +1,11 @@
-"""The values in the middle, where table formats and the engine meet.
+"""``ScanPlan``: the value that a table format hands to the engine for reading.
 
-A format turns (snapshot, condition) into a ``ScanPlan``; the engine reads it. Everything whose
-number grows with the table is an Arrow table: a row per data file in ``files``, a row per delete in
-``deletes``. A plan for a table of another format has the same columns, with nulls where the format
-has no such thing.
+A format turns (snapshot, condition) into a plan. Everything that grows with the table is an Arrow table: a
+row per data file in ``files``, a row per delete in ``deletes``. All formats fill the same columns. A column
+that a format does not use is null.
+
+Only `delvec.deletes` reads which deletes apply to which file (``vector``, ``delete_group``). All others ask
+`delvec.deletes.sets`, or ``ScanPlan.deleted_rows`` for the counts.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from delvec.chunked import Rows, rows_of
 from delvec.partition_spec import PartitionSpec
@@ -25,8 +29,16 @@ if TYPE_CHECKING:
 MATCH_SOME = "some"
 MATCH_ALL = "all"
 
+# Kinds of deletes (``deletes.kind``).
 POSITION_VECTOR = "position-vector"
+POSITION_FILE = "position-file"
+EQUALITY_FILE = "equality-file"
+
+# Encodings of deletes (``deletes.encoding``).
 DELETION_VECTOR = "deletion-vector"
+FULL_ROW = "full-row"
+
+_ENTRY = pa.struct([("manifest", pa.string()), ("position", pa.int64())])
 
 FILES_SCHEMA = pa.schema(
     [
@@ -35,7 +47,6 @@ FILES_SCHEMA = pa.schema(
         pa.field("raw_location", pa.string(), nullable=False),
         pa.field("file_format", pa.string(), nullable=False),
         pa.field("size", pa.int64(), nullable=False),
-        pa.field("modified_ms", pa.int64()),
         pa.field("record_count", pa.int64()),
         pa.field("spec_id", pa.int32(), nullable=False),
         pa.field("read_schema", pa.int32(), nullable=False),
@@ -46,25 +57,27 @@ FILES_SCHEMA = pa.schema(
         pa.field("vector", pa.int32()),
         pa.field("delete_group", pa.int32()),
         pa.field("match", pa.string(), nullable=False),
-        pa.field("entry", pa.struct([("manifest", pa.string()), ("position", pa.int64())])),
+        pa.field("entry", _ENTRY),
         pa.field("carry", pa.int64()),
     ]
 )
-"""Columns of ``ScanPlan.files``, ahead of ``partition``, whose type differs from table to table: a struct
-with the typed values of all fields of ``ScanPlan.specs``, null where the file's spec does not have the field.
+"""Columns of ``ScanPlan.files``. A column ``partition`` follows, whose type differs from table to table: a
+struct with the typed values of all fields of ``ScanPlan.specs``, null where the file's spec does not have it.
 
-file_id        ordinal of the file in its snapshot: stable across plans of that snapshot
-location       absolute, percent-decoded; ``raw_location`` is the text as recorded
-record_count   physical rows, deleted ones included; null where not recorded
+file_id        ordinal of the file in its snapshot; the same in all plans of that snapshot
+location       absolute, percent-decoded
+raw_location   the location as the metadata records it
+record_count   physical rows, deleted rows included; null: not recorded
 spec_id        key into ``ScanPlan.specs``
 read_schema    index into ``ScanPlan.read_schemas``
-data_sequence, file_sequence   when the rows and when the file came; null where the format has none
+data_sequence  sequence number of the file's rows; null: the format has none
+file_sequence  sequence number of the commit that added the file; null: the format has none
 first_row_id, row_version      row lineage
-vector         row of ``ScanPlan.deletes`` with the file's position vector; null: no row is deleted
-delete_group   index into ``ScanPlan.delete_groups``; null: no other delete applies
-match          ``all``: every live row satisfies the condition; ``some``: rows may
+vector         row of ``ScanPlan.deletes`` with the file's position vector; null: the file has no vector
+delete_group   index into ``ScanPlan.delete_groups``; null: no other delete may apply to the file
+match          ``all``: the condition is true for every live row; ``some``: it may be true for some rows
 entry          where the metadata records the file, for formats that delete entries by position
-carry          row of ``ScanPlan.carry``: what the format must copy when it adds the file again
+carry          row of ``ScanPlan.carry``: what the format copies when it adds the file again
 """
 
 DELETES_SCHEMA = pa.schema(
@@ -77,44 +90,44 @@ DELETES_SCHEMA = pa.schema(
         pa.field("length", pa.int64(), nullable=False),
         pa.field("cardinality", pa.int64()),
         pa.field("sequence", pa.int64()),
-        pa.field("spec_id", pa.int32()),
-        pa.field("partition", pa.string()),
-        pa.field("field_ids", pa.list_(pa.int32())),
-        pa.field("value_min", pa.int64()),
-        pa.field("value_max", pa.int64()),
         pa.field("referenced_file", pa.string()),
-        pa.field("identity", pa.string(), nullable=False),
-        pa.field("entry", pa.struct([("manifest", pa.string()), ("position", pa.int64())])),
+        pa.field("entry", _ENTRY),
         pa.field("carry", pa.int64()),
     ]
 )
 """Columns of ``ScanPlan.deletes``.
 
-kind           ``position-vector`` (rows of one file), later also position and equality deletes
-encoding       how the set is stored: ``deletion-vector`` is the framed Roaring blob
-location, offset, length   the whole blob with its frame; ``location`` is null where it is inline
-inline         the blob's magic and vector, without length and checksum
-cardinality    what the metadata says the set holds
-identity       distinguishes this delete from every other one of the same data file
+kind             ``position-vector``: deleted rows of one data file, as a bitmap
+                 ``position-file``: a Parquet file with the columns ``file_path`` and ``pos``, of one or more
+                 data files; ``file_path`` is the data file's ``raw_location``
+                 ``equality-file``: values of deleted rows; refused by every reader so far
+encoding         ``deletion-vector``: the framed Roaring blob of `delvec.blob`; ``full-row``: rows of a file
+location, offset, length   the whole blob with its frame, or the whole file; ``location`` is null for an
+                           inline
+                 blob, ``offset`` is null for a whole file
+inline           the blob's magic and vector, without length and checksum
+cardinality      number of deleted rows that the metadata records; of a position file: its number of rows
+sequence         sequence number of the delete; null: the format has none
+referenced_file  ``location`` of the only data file that the delete applies to; null: there may be several
+entry, carry     as in ``ScanPlan.files``
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The state of the table a plan was made from."""
+    """The version of the table that a plan was made from."""
 
     version: int
     ref: str | None = None
-    schema_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSchema:
-    """How data files of one shape hold the table's columns.
+    """How some of the data files store the table's columns.
 
-    ``by_id``: columns are found by Parquet field id, else by physical name. The names, ids and
-    widenings themselves stand on the fields of ``schema``. ``constants`` are the top-level columns
-    that are not in the files at all and come from the partition values.
+    schema     the table's columns, with the physical names, ids and types of these files
+    by_id      columns are found by Parquet field id; otherwise by physical name
+    constants  top-level columns that are not in the files: their values come from the partition values
     """
 
     schema: Schema
@@ -124,11 +137,11 @@ class ReadSchema:
 
 @dataclass(frozen=True, slots=True)
 class ScanPlan:
-    """Which files hold the rows of a table that may satisfy a condition, and which of them are deleted.
+    """The files that may hold rows for which a condition is true, and the deletes that apply to them.
 
-    ``facts`` are the statistics of exactly the files of ``files``, row for row, parsed when asked
-    for. ``delete_groups`` lists each distinct set of other deletes once, as rows of ``deletes``.
-    ``skipped`` counts the live files that cannot hold a matching row.
+    facts          statistics of the files, in the order of ``files``; parsed on demand
+    delete_groups  each distinct set of deletes other than vectors, once, as rows of ``deletes``
+    skipped        number of live files that cannot hold a matching row
     """
 
     location: str
@@ -145,5 +158,24 @@ class ScanPlan:
     skipped: int
 
     def at(self, rows: Rows) -> ScanPlan:
-        """The plan of some of its files, by their rows in ``files``. ``skipped`` stays as it was."""
+        """The plan of some of its files, by their rows in ``files``. ``skipped`` stays the same."""
         return replace(self, files=rows_of(self.files, rows), facts=self.facts.at(rows))
+
+    @property
+    def deleted_rows(self) -> pa.ChunkedArray:
+        """Number of deleted rows of each file, int64; null where the metadata does not record it.
+
+        A position file may repeat a row or name other data files, so its count says nothing about one file.
+        """
+        vector, group = self.files.column("vector"), self.files.column("delete_group")
+        counts = pc.if_else(pc.is_null(vector), 0, self.deletes.column("cardinality").take(vector))
+        # A vector replaces the file's position files.
+        replaced = pc.and_(pc.is_valid(vector), pc.is_in(group, value_set=self._position_groups()))
+        known = pc.or_(pc.is_null(group), replaced)
+        return pc.if_else(known, counts, pa.scalar(None, pa.int64()))
+
+    def _position_groups(self) -> pa.Array:
+        """The groups that hold position files only."""
+        is_file = pc.equal(self.deletes.column("kind"), POSITION_FILE).to_numpy()
+        groups = [n for n, rows in enumerate(self.delete_groups) if is_file[np.array(rows, np.int64)].all()]
+        return pa.array(groups, pa.int32())

@@ -18,7 +18,7 @@ import pyarrow as pa
 from delvec.errors import InvalidOperationError
 from delvec.footers.statistics import RECORD_COUNT, SPLIT_OFFSETS, SPLIT_OFFSETS_TYPE, MeasuredColumn
 from delvec.partition_spec import UNPARTITIONED, PartitionSpec
-from delvec.plan import Base
+from delvec.plan import DELETES_SCHEMA, Base
 from delvec.schema import Field, Schema
 from delvec.storage import Storage
 
@@ -101,6 +101,31 @@ rows          all deleted rows, old and new, as a framed blob (`delvec.blob`); n
 cardinality   the number of all deleted rows
 deleted       the number of rows that this operation deletes
 """
+
+
+ADDED_DELETES_SCHEMA = pa.schema(
+    [
+        DELETES_SCHEMA.field(name)
+        for name in (
+            "kind",
+            "encoding",
+            "location",
+            "offset",
+            "length",
+            "cardinality",
+            "sequence",
+            "referenced_file",
+        )
+    ]
+)
+"""Columns of ``RowDelta.added_deletes``: deletes that are stored already, described as in
+``ScanPlan.deletes``.
+
+sequence   the sequence number that a rewritten delete keeps; null: the commit's own
+"""
+
+REMOVED_DELETES_SCHEMA = pa.schema([DELETES_SCHEMA.field(name) for name in ("location", "offset", "entry")])
+"""Columns of ``RowDelta.removed_deletes``: deletes of the base to remove, as in ``ScanPlan.deletes``."""
 
 
 StoreVectors = Callable[[Storage, Sequence[bytes]], list[tuple[str, int, int]]]
@@ -330,6 +355,7 @@ class RowDelta:
     verb        decides which concurrent commits conflict. The default conflicts with most of them
     removed     ids of files of the base that are removed; no file is both here and in ``vectors``
     rewritten   those of ``removed`` whose remaining rows are in ``added``
+    added_deletes, removed_deletes   delete files; the deletes of ``vectors`` are not among them
     moved       rows of ``added`` are new versions of rows that this operation deletes
     lineage     files of ``added`` store the ids of moved rows, in the columns that the rules name
     """
@@ -344,6 +370,8 @@ class RowDelta:
     removed: pa.Array = field(default_factory=lambda: pa.array([], pa.int64()))
     rewritten: pa.Array = field(default_factory=lambda: pa.array([], pa.int64()))
     vectors: pa.Table = field(default_factory=VECTORS_SCHEMA.empty_table)
+    added_deletes: pa.Table = field(default_factory=ADDED_DELETES_SCHEMA.empty_table)
+    removed_deletes: pa.Table = field(default_factory=REMOVED_DELETES_SCHEMA.empty_table)
     change_files: pa.Table = field(default_factory=no_added_files)
     metadata: MetadataChange | None = None
     txn: Txn | None = None

@@ -1,13 +1,13 @@
-"""Checks a version of a table: its vectors, data files and metadata, against each other.
+"""Checks whether a version of a table is sound: its deletes, data files and metadata, against each other.
 
-    vector       each deletion vector can be read and passes all checks of its blob, including the cardinality
-    position     no vector deletes a row that its data file does not have
+    vector       each delete can be read and passes every check, the recorded cardinality included
+    position     no delete names a row that its data file does not have
     data-file    each data file exists and has the recorded size
     duplicate    no data file is listed twice
     statistics   record counts, null counts and bounds exist and do not contradict each other
-    metadata     the table's metadata can be read, and none of the metadata files that are read is damaged
+    metadata     the table's own metadata can be read, and no metadata file that was read is damaged
 
-Changes nothing. Problems of the table are returned as findings; only a failing store raises an error.
+Changes nothing. Problems are returned, not raised; only a failing store raises an error.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec import location
-from delvec.deletes.applied import verify_applied
-from delvec.deletes.examine import Examined, examine_vectors
+from delvec.bitmap import Bitmap
+from delvec.deletes.examine import examine
+from delvec.deletes.sets import DeleteSets
 from delvec.errors import FormatError, ObjectNotFoundError
 from delvec.file_facts import ColumnPath, ColumnStats
 from delvec.formats import Table
@@ -98,22 +99,24 @@ def verify_table(
 
 
 def verify_plan(plan: ScanPlan, storage: Storage, *, progress: Progress | None = None) -> Report:
-    """Check every file and vector of a plan. Refuses a plan with a delete that delvec does not apply."""
-    verify_applied(plan)
+    """Check every file and delete of a plan. A plan with a delete that delvec does not apply is refused."""
+    sets = DeleteSets.of(plan)
     report = progress or _no_report
+    uncounted: dict[int, Bitmap] = {}
     checks = (
         _check_duplicates(plan),
         _check_statistics(plan),
-        _check_vectors(plan, storage, report),
+        _check_deletes(plan, sets, storage, report, uncounted),
         _check_data_files(plan, storage, report),
     )
+    findings = tuple(chain.from_iterable(checks))
     return Report(
         location=plan.location,
         version=plan.base.version,
         files=len(plan.files),
         vectors=len(plan.deletes),
-        deleted_rows=pc.sum(plan.deletes.column("cardinality")).as_py() or 0,
-        findings=tuple(chain.from_iterable(checks)),
+        deleted_rows=int(pc.sum(plan.deleted_rows).as_py() or 0) + sum(map(len, uncounted.values())),
+        findings=findings,
     )
 
 
@@ -128,23 +131,26 @@ def _check_duplicates(plan: ScanPlan) -> Iterator[Finding]:
         yield Finding(ERROR, "duplicate", row["location"], message)
 
 
-def _check_vectors(plan: ScanPlan, storage: Storage, report: Progress) -> Iterator[Finding]:
-    count = len(plan.deletes)
-    owners = plan.files.filter(pc.is_valid(plan.files.column("vector")))
-    vectors, paths, records = (owners.column(n).to_pylist() for n in ("vector", "location", "record_count"))
-    owner = dict(zip(vectors, zip(paths, records, strict=True), strict=True))
-    for done, examined in enumerate(examine_vectors(storage, plan.deletes), 1):
-        report("vectors", done, count)
-        path, rows = owner[examined.row]
-        if examined.error is not None:
-            yield Finding(ERROR, "vector", path, str(examined.error))
-        else:
-            yield from _check_positions(examined, path, rows)
+def _check_deletes(
+    plan: ScanPlan, sets: DeleteSets, storage: Storage, report: Progress, uncounted: dict[int, Bitmap]
+) -> Iterator[Finding]:
+    """Check the deletes of each file; ``uncounted`` gets the deleted rows of files without a count."""
+    owners = plan.files.take(pa.array(sets.file))
+    paths, records = (owners.column(name).to_pylist() for name in ("location", "record_count"))
+    is_uncounted = pc.is_null(plan.deleted_rows).to_numpy()
+    for done, examined in enumerate(examine(storage, sets), 1):
+        report("vectors", done, len(sets.file))
+        pair, file = examined.pair, int(sets.file[examined.pair])
+        if examined.bitmap is None:
+            yield Finding(ERROR, "vector", paths[pair], str(examined.error))
+            continue
+        yield from _check_positions(examined.bitmap, paths[pair], records[pair])
+        if is_uncounted[file]:
+            uncounted[file] = uncounted.get(file, Bitmap()) | examined.bitmap
 
 
-def _check_positions(examined: Examined, path: str, rows: int | None) -> Iterator[Finding]:
-    assert examined.bitmap is not None
-    highest = examined.bitmap.max()
+def _check_positions(deleted: Bitmap, path: str, rows: int | None) -> Iterator[Finding]:
+    highest = deleted.max()
     if rows is None:
         message = "the row count is not recorded, so the positions in the vector were not checked"
         yield Finding(WARNING, "position", path, message)

@@ -110,7 +110,7 @@ def test_declared_types_are_described(spark, table, judge):
 
 def test_partition_values_that_folders_do_not_tell(table, monkeypatch):
     monkeypatch.setattr(
-        "delvec.spark.scan.in_folder_names", lambda plan, _: np.zeros(len(plan.files), dtype=bool)
+        "delvec.spark.file_groups.in_folder_names", lambda plan, _: np.zeros(len(plan.files), dtype=bool)
     )
     holds(table, PADDED)
     assert ids(table.to_df(where="p = 'p'")) == [1, 2]

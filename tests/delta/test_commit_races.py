@@ -10,6 +10,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
+from deleted_rows import deleted_rows
 from delta_writer import (
     NUMBERS,
     Blind,
@@ -27,7 +28,6 @@ from delta_writer import (
 from delvec import conflicts
 from delvec.conflicts import Settled
 from delvec.conflicts.commit_loop import MAX_COMMIT_ATTEMPTS
-from delvec.deletes.loader import load_vectors
 from delvec.delta.snapshot import Snapshot
 from delvec.delta.table import DeltaTable
 from delvec.errors import CommitConflictError, FormatError, StorageError, UnsupportedFeatureError
@@ -110,7 +110,7 @@ def test_deletes_on_one_file_are_united() -> None:
     committed(table.commit(old, delete_delta(old, {0: [3]})))
     assert settled(table, old, delete_delta(old, {0: [4]})).delta.execution.united_files == 1
     snapshot = table.snapshot()
-    (vector,) = load_vectors(table.storage, snapshot.plan().deletes).values()
+    (vector,) = deleted_rows(table.storage, snapshot.plan())
     assert list(vector) == [3, 4]
     (removed,) = bodies(table.storage, 3, "remove")
     (before,) = bodies(table.storage, 2, "add")

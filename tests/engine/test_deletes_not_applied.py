@@ -30,9 +30,7 @@ def table(spark, tmp_path, monkeypatch):
         found = planned(self, *given, **named)
         last = found.files.column("location").to_pylist()[-1]
         deletes = found.deletes.to_pylist()
-        deletes.append(
-            {"kind": "equality", "encoding": "parquet", "length": 1, "identity": "e", "location": "/e"}
-        )
+        deletes.append({"kind": "equality-file", "encoding": "full-row", "length": 1, "location": "/e"})
         groups = pa.array(
             [0 if place == last else None for place in found.files.column("location").to_pylist()]
         )
@@ -62,8 +60,8 @@ VERBS = {
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_is_refused_by_name(spark, table, verb):
-    place = r"a group of deletes of the kind 'equality' applies to .*\.parquet, expected 'position-vector'"
+    place = r"a group of deletes of the kind 'equality-file' applies to .*\.parquet, expected 'position-file'"
     with pytest.raises(UnsupportedFeatureError, match=place) as refused:
         VERBS[verb](spark, table)
-    assert refused.value.feature == "equality"
+    assert refused.value.feature == "equality-file"
     assert table.version == 0

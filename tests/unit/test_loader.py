@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from delvec import blob
 from delvec.bitmap import Bitmap
-from delvec.deletes.loader import load_vectors
+from delvec.deletes.loader import DeleteLoader
+from delvec.deletes.sets import DeleteSets
 from delvec.delta import vector_file
 from delvec.errors import CorruptVectorError, DelvecError
 from delvec.plan import DELETES_SCHEMA
@@ -45,8 +47,11 @@ def delete(location: str | None, offset: int | None, length: int, vector: Bitmap
         "length": length,
         "cardinality": len(vector),
         "referenced_file": "/t/data.parquet",
-        "identity": f"{location}@{offset}",
     }
+
+
+def load_vectors(storage: Storage, deletes: pa.Table) -> list[Bitmap | None]:
+    return DeleteLoader(storage).load(DeleteSets.of_vectors(deletes))
 
 
 def changed(deletes: pa.Table, row: int, **values: object) -> pa.Table:
@@ -59,14 +64,24 @@ def test_many_vectors_with_one_request_a_file(storage: Storage) -> None:
     deletes = stored(storage)
     storage.requests.clear()
     loaded = load_vectors(storage, deletes)
-    assert [loaded[row] for row in range(40)] == [VECTORS[n] for file in range(4) for n in range(file, 40, 4)]
+    assert loaded == [VECTORS[n] for file in range(4) for n in range(file, 40, 4)]
     assert sum(storage.requests.values()) == 4
 
 
-def test_some_rows_in_any_order(storage: Storage) -> None:
-    deletes = stored(storage, files=1)
+def test_some_files_in_any_order(storage: Storage) -> None:
+    sets = DeleteSets.of_vectors(stored(storage, files=1))
     storage.requests.clear()
-    assert load_vectors(storage, deletes, [30, 2]) == {30: VECTORS[30], 2: VECTORS[2]}
+    assert DeleteLoader(storage).load(sets.at(np.array([30, 2]))) == [VECTORS[30], VECTORS[2]]
+    assert sum(storage.requests.values()) == 1
+
+
+def test_no_delete_is_read_twice(storage: Storage) -> None:
+    sets, loader = DeleteSets.of_vectors(stored(storage, files=1)), DeleteLoader(storage)
+    first = loader.load(sets.at(np.arange(30)))
+    storage.requests.clear()
+    assert loader.load(sets.at(np.arange(30))) == first
+    assert not storage.requests
+    assert loader.load(sets) == VECTORS
     assert sum(storage.requests.values()) == 1
 
 
@@ -74,8 +89,8 @@ def test_inline_and_none(storage: Storage) -> None:
     bare = blob.encode_bare(VECTORS[0])
     inline = delete(None, None, len(bare), VECTORS[0]) | {"inline": bare}
     deletes = pa.Table.from_pylist([inline], schema=DELETES_SCHEMA)
-    assert load_vectors(storage, deletes) == {0: VECTORS[0]}
-    assert load_vectors(storage, DELETES_SCHEMA.empty_table()) == {}
+    assert load_vectors(storage, deletes) == [VECTORS[0]]
+    assert load_vectors(storage, DELETES_SCHEMA.empty_table()) == []
 
 
 def test_a_missing_vector_file_is_named(storage: Storage) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from deleted_rows import deleted_rows
 from delvec import blob, detect
-from delvec.deletes.loader import load_vectors
 from delvec.errors import CorruptVectorError, FormatError
 from delvec.puffin import PuffinReader
 from delvec.verify import verify_table
@@ -62,7 +62,7 @@ def pointing_at(table: Path, secret: Path, offset: int | None, size: int) -> det
 def test_a_descriptor_that_points_at_another_file(tmp_path, secret, offset, size):
     table = pointing_at(tmp_path / "t", secret, offset, size)
     with pytest.raises(CorruptVectorError, match="not a deletion vector, expected the magic") as caught:
-        load_vectors(table.storage, table.snapshot().plan().deletes)
+        deleted_rows(table.storage, table.snapshot().plan())
     assert (caught.value.path, caught.value.offset) == (str(secret), 1 if offset is None else offset)
     (finding,) = verify_table(table).findings
     assert str(secret) in finding.message

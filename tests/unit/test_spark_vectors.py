@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is absent")
 
 from delvec.bitmap import Bitmap
-from delvec.plan import DELETES_SCHEMA
+from delvec.deletes.sets import DeleteSets
 from delvec.spark import vector_join
-from delvec.spark.vector_join import CHUNK_BYTES, CHUNKS_SCHEMA, VectorFiles, chunk_batches, chunk_estimate
+from delvec.spark.vector_join import CHUNK_BYTES, CHUNKS_SCHEMA, chunk_batches, chunk_estimate
 
 
 def positions_in(batches, first_key):
@@ -70,7 +70,7 @@ def test_chunks_of_several_vectors():
 )
 def test_small_vectors_are_expanded_together(monkeypatch, most, lots):
     monkeypatch.setattr(vector_join, "_POSITIONS_AT_ONCE", most)
-    loaded = {row: Bitmap.from_iterable(range(count)) for row, count in enumerate((9, 2, 1, 3))}
+    loaded = [Bitmap.from_iterable(range(count)) for count in (9, 2, 1, 3)]
     assert list(vector_join._lots(loaded)) == lots
 
 
@@ -86,12 +86,13 @@ def test_vectors_of_many_chunks_come_in_several_batches(monkeypatch):
     assert positions_in(batches, 0) == rows
 
 
-def vector_files(cardinalities, record_counts):
-    columns = {field.name: [None] * len(cardinalities) for field in DELETES_SCHEMA}
-    columns |= {"cardinality": cardinalities, "length": [0] * len(cardinalities)}
-    columns |= {name: [""] * len(cardinalities) for name in ("kind", "encoding", "identity")}
-    deletes = pa.table([pa.array(columns[f.name], f.type) for f in DELETES_SCHEMA], schema=DELETES_SCHEMA)
-    return VectorFiles(deletes, np.arange(len(cardinalities)), pa.chunked_array([record_counts], pa.int64()))
+def estimate(cardinalities, record_counts):
+    """Of files with a vector each."""
+    rows = np.arange(len(cardinalities))
+    files = pa.table({"data_file": [f"/{row}" for row in rows]})
+    deletes = pa.table({"cardinality": pa.array(cardinalities, pa.int64())})
+    sets = DeleteSets(files, deletes, rows, rows)
+    return chunk_estimate(sets, pa.chunked_array([record_counts], pa.int64()))
 
 
 @pytest.mark.parametrize(
@@ -106,12 +107,12 @@ def vector_files(cardinalities, record_counts):
     ],
 )
 def test_the_estimate_is_a_bound(cardinality, records, chunks):
-    assert chunk_estimate(vector_files([cardinality], [records])) == chunks * CHUNK_BYTES
+    assert estimate([cardinality], [records]) == chunks * CHUNK_BYTES
 
 
 def test_a_thousand_files_of_ten_million_rows_with_one_deleted_row_each_ship_kilobytes():
-    assert chunk_estimate(vector_files([1] * 1000, [10_000_000] * 1000)) < 600_000
+    assert estimate([1] * 1000, [10_000_000] * 1000) < 600_000
 
 
 def test_a_vector_of_unknown_size_is_no_small_one():
-    assert chunk_estimate(vector_files([None], [None])) > 1 << 30
+    assert estimate([None], [None]) > 1 << 30

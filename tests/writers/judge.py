@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deleted_rows import deleted_rows
 from delvec import detect
-from delvec.deletes.loader import load_vectors
 from delvec.verify import verify_table
 from writers.client import Task, row_text
 from writers.serial import OPERATIONS, State, after
@@ -133,15 +133,14 @@ class Judge:
     def rows(self, version: int | None = None) -> list[Row]:
         """The live rows of a version."""
         plan = self.table.snapshot(version).plan()
-        vectors = load_vectors(self.table.storage, plan.deletes)
+        deleted = deleted_rows(self.table.storage, plan)
         found: list[Row] = []
         stored = {each.name: each.physical_name for each in plan.schema}
-        for file in plan.files.to_pylist():
+        for file, gone in zip(plan.files.to_pylist(), deleted, strict=True):
             held = self._held(file["location"])
             assert held.num_rows == file["record_count"], file["location"]
             keep = np.ones(held.num_rows, dtype=bool)
-            if file["vector"] is not None:
-                keep[vectors[file["vector"]].to_numpy()] = False
+            keep[gone.to_numpy()] = False
             values = dict.fromkeys(stored) | (file["partition"] or {})
             live = held.filter(pa.array(keep)).to_pylist()
             found += [{name: row.get(key, values[name]) for name, key in stored.items()} for row in live]

@@ -18,6 +18,7 @@ from delvec.cli.spark import read_rows
 from delvec.errors import TableNotFoundError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
+    from delvec.deletes.sets import DeleteSets
     from delvec.formats import Table
     from delvec.plan import ScanPlan
 
@@ -113,20 +114,30 @@ def _open_or_write(path: str, options: Mapping[str, str]) -> tuple[Table, bool]:
 
 def _steps(found: Table, where: str | None, folder: str, *, spark: bool) -> Iterator[Step]:
     plan = found.snapshot().plan()
+    last = _last_delete(plan)
     yield _on_disk(found, plan)
     yield _commits(found)
     yield _summary(found)
-    if len(plan.deletes):
-        row = len(plan.deletes) - 1
-        yield _vector(found, plan, row)
-        yield _rows(found, plan, row)
+    if last is not None:
+        yield _vector(found, plan, last)
+        yield _rows(found, last)
     if where is not None:
         yield _pruning(found, where)
     if spark:
         yield _in_spark(found, where)
     yield _verification(found)
-    if len(plan.deletes) and plan.deletes.column("location")[row].is_valid:
-        yield _broken(found, plan, row, folder)
+    if last is not None and last.describe().column("offset")[0].is_valid:
+        yield _broken(found, last, folder)
+
+
+def _last_delete(plan: ScanPlan) -> DeleteSets | None:
+    """The last delete of the plan, for its data file; None if there is none."""
+    import numpy as np
+
+    from delvec.deletes.sets import DeleteSets
+
+    sets = DeleteSets.of(plan)
+    return sets.pairs_at(np.array([len(sets.file) - 1])) if len(sets.file) else None
 
 
 def _on_disk(found: Table, plan: ScanPlan) -> Step:
@@ -166,12 +177,12 @@ def _summary(found: Table) -> Step:
     return _step("The table now", "Live rows are the rows in data files minus the deleted rows.", summary)
 
 
-def _vector(found: Table, plan: ScanPlan, row: int) -> Step:
+def _vector(found: Table, plan: ScanPlan, last: DeleteSets) -> Step:
     from delvec.cli.dv import list_vectors
-    from delvec.deletes.examine import examine_vectors
+    from delvec.deletes.examine import examine
 
-    vectors = list_vectors(plan, found.storage, [row], ranges=SHOWN_ROWS, total=1)
-    (examined,) = examine_vectors(found.storage, plan.deletes.slice(row, 1))
+    vectors = list_vectors(plan.at(last.file), found.storage, ranges=SHOWN_ROWS, limit=1)
+    (examined,) = examine(found.storage, last)
     text = (
         "Length, magic D1D33964, a Roaring bitmap of row numbers, CRC-32. "
         "Delta and Iceberg use the same encoding."
@@ -194,13 +205,14 @@ def _dump(data: bytes) -> Iterator[Text]:
         yield Text(f"   … {len(data) - SHOWN_BYTES:,} more bytes")
 
 
-def _rows(found: Table, plan: ScanPlan, row: int) -> Step:
+def _rows(found: Table, last: DeleteSets) -> Step:
     import pyarrow.parquet as pq
 
-    from delvec.deletes.loader import load_vectors
+    from delvec.deletes.loader import DeleteLoader
 
-    deleted = load_vectors(found.storage, plan.deletes, [row])[row]
-    place = plan.deletes.column("referenced_file")[row].as_py()
+    (deleted,) = DeleteLoader(found.storage).load(last.at(last.file))
+    assert deleted is not None
+    place = last.describe().column("data_file")[0].as_py()
     with pq.ParquetFile(found.storage.open_input(place)) as file:
         batch = next(file.iter_batches(SHOWN_ROWS, columns=file.schema_arrow.names[:SHOWN_COLUMNS]))
     grid = table("row", *batch.schema.names, "", numbers=("row",))
@@ -242,21 +254,19 @@ def _verification(found: Table) -> Step:
     return _step("Verification", text, Verification(verify_table(found)))
 
 
-def _broken(found: Table, plan: ScanPlan, row: int, folder: str) -> Step:
+def _broken(found: Table, last: DeleteSets, folder: str) -> Step:
     """Flips one bit in a copy of the vector; reading the copy must fail."""
-    import pyarrow as pa
-
-    from delvec.deletes.examine import examine_vectors
+    from delvec.deletes.examine import examine
+    from delvec.deletes.sets import described
     from delvec.storage import open_storage
 
-    (delete,) = plan.deletes.slice(row, 1).to_pylist()
+    (delete,) = last.describe().to_pylist()
     data = bytearray(found.storage.read(delete["location"]))
     data[delete["offset"] + delete["length"] // 2] ^= 1
     copies = open_storage(f"{folder}/broken")
     copy = f"{copies.root}/{delete['location'].rpartition('/')[2]}"
     copies.put(copy, bytes(data))
-    broken = pa.Table.from_pylist([delete | {"location": copy}], schema=plan.deletes.schema)
-    (examined,) = examine_vectors(copies, broken)
+    (examined,) = examine(copies, described([[delete | {"location": copy}]]))
     assert examined.error is not None
     line = Text.assemble("   ", ("error:", "bold red"), " ", cell(examined.error))
     text = "One bit of a copy is flipped. A damaged vector is an error, never read as 'no rows deleted'."

@@ -58,6 +58,8 @@ def dv(
 
     PATH is a table or a single vector file (.bin, .puffin).
     """
+    import numpy as np
+
     from delvec import detect
 
     del json
@@ -68,13 +70,8 @@ def dv(
     found = detect.open_table(path, options)
     plan = found.snapshot(version, timestamp).plan()
     if file is not None:
-        plan_row = find_file(plan, file)
-        vector = plan.files.column("vector")[plan_row].as_py()
-        rows = [] if vector is None else [vector]
-    else:
-        rows = list(range(first(len(plan.deletes), limit)))
-    total = len(rows) if file is not None else len(plan.deletes)
-    return list_vectors(plan, found.storage, rows, ranges=ranges, total=total)
+        plan, limit = plan.at(np.array([find_file(plan, file)])), 0
+    return list_vectors(plan, found.storage, ranges=ranges, limit=limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,22 +117,24 @@ class VectorList:
         return grid
 
 
-def list_vectors(plan: ScanPlan, storage: Any, rows: list[int], *, ranges: int, total: int) -> VectorList:
-    """The vectors at these rows of the plan's deletes."""
-    import pyarrow as pa
+def list_vectors(plan: ScanPlan, storage: Any, *, ranges: int, limit: int) -> VectorList:
+    """The deletes of the plan's files: the first of them."""
+    import numpy as np
 
     from delvec import location
-    from delvec.deletes.examine import examine_vectors
+    from delvec.deletes.examine import examine
+    from delvec.deletes.sets import DeleteSets
 
-    deletes = plan.deletes.take(pa.array(rows, pa.int64()))
-    examined = sorted(examine_vectors(storage, deletes), key=lambda found: found.row)
+    sets = DeleteSets.of(plan)
+    chosen = sets.pairs_at(np.arange(first(len(sets.file), limit)))
+    examined = sorted(examine(storage, chosen), key=lambda found: found.pair)
     vectors = []
-    for found, delete in zip(examined, deletes.to_pylist(), strict=True):
-        data_file = delete["referenced_file"]
+    for found, delete in zip(examined, chosen.describe().to_pylist(), strict=True):
+        data_file = delete["data_file"]
         place = vector_place(plan.location, delete)
         name = location.relative(plan.location, data_file) or data_file
         vectors.append(_vector(found, name, place, delete["cardinality"], ranges))
-    return VectorList(plan.location, plan.base.version, total, tuple(vectors))
+    return VectorList(plan.location, plan.base.version, len(sets.file), tuple(vectors))
 
 
 def list_blobs(path: str, blobs: list[VectorBlob], *, ranges: int, limit: int) -> VectorList:
@@ -179,21 +178,24 @@ def _vector(
 
 
 def _content(found: Examined | None, ranges: int) -> Mapping[str, Any]:
-    """The content of a vector; all None if it is invalid or not a vector."""
-    described = found.describe() if found is not None else None
-    if found is None or described is None or found.bitmap is None:
+    """The content of a delete; all None if it is invalid or not a vector."""
+    if found is None or found.bitmap is None:
         return dict.fromkeys(("cardinality", "min", "max", "range_count", "ranges", "bitmaps", "containers"))
+    bitmap, layout = found.bitmap, found.describe()
+    all_ranges = bitmap.ranges()
     return {
-        "cardinality": described.cardinality,
-        "min": described.min,
-        "max": described.max,
-        "range_count": described.ranges,
-        "ranges": found.bitmap.ranges()[:ranges].tolist(),
-        "bitmaps": described.keys,
-        "containers": {
-            "array": described.array_containers,
-            "bitmap": described.bitmap_containers,
-            "run": described.run_containers,
+        "cardinality": bitmap.cardinality,
+        "min": bitmap.min(),
+        "max": bitmap.max(),
+        "range_count": len(all_ranges),
+        "ranges": all_ranges[:ranges].tolist(),
+        "bitmaps": None if layout is None else layout.keys,
+        "containers": None
+        if layout is None
+        else {
+            "array": layout.array_containers,
+            "bitmap": layout.bitmap_containers,
+            "run": layout.run_containers,
         },
     }
 
@@ -238,7 +240,8 @@ def _content_pairs(vector: Mapping[str, Any]) -> Iterator[tuple[str, RenderableT
     if vector["cardinality"]:
         yield "first, last", f"{vector['min']:,}, {vector['max']:,}"
     yield "ranges", _ranges(vector)
-    yield "containers", f"{containers(vector['containers'])} in {counted(vector['bitmaps'], 'bitmap')}"
+    if vector["containers"] is not None:
+        yield "containers", f"{containers(vector['containers'])} in {counted(vector['bitmaps'], 'bitmap')}"
 
 
 def _ranges(vector: Mapping[str, Any]) -> str:

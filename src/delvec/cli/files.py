@@ -96,25 +96,48 @@ def list_files(snapshot: Snapshot, where: str | None, limit: int) -> FileList:
     from delvec import predicate
 
     plan = snapshot.plan(None if where is None else predicate.parse(where, snapshot.schema))
-    shown = plan.files.slice(0, first(len(plan.files), limit)).to_pylist()
-    vectors = {file["vector"]: None for file in shown if file["vector"] is not None}
-    deletes = dict(zip(vectors, plan.deletes.take(list(vectors)).to_pylist(), strict=True)) if vectors else {}
+    return list_plan(plan, where, limit)
+
+
+def list_plan(plan: ScanPlan, where: str | None, limit: int) -> FileList:
+    """The first files of the plan."""
+    import numpy as np
+    import pyarrow as pa
+
+    from delvec.deletes.matching import match_deletes
+    from delvec.plan import POSITION_VECTOR
+
+    chosen = plan.at(np.arange(first(len(plan.files), limit)))
+    matches = match_deletes(chosen)
+    deletes = chosen.deletes.take(pa.array(matches.delete)).to_pylist()
+    vectors = {
+        file: delete
+        for file, delete in zip(matches.file.tolist(), deletes, strict=True)
+        if delete["kind"] == POSITION_VECTOR
+    }
+    counts = chosen.deleted_rows.to_pylist()
     return FileList(
         location=plan.location,
         version=plan.base.version,
         where=where,
         total=len(plan.files),
         skipped=plan.skipped,
-        files=tuple(_file(plan, file, deletes.get(file["vector"]), where) for file in shown),
+        files=tuple(
+            _file(plan, file, deleted, vectors.get(row), where)
+            for row, (file, deleted) in enumerate(zip(chosen.files.to_pylist(), counts, strict=True))
+        ),
     )
 
 
 def _file(
-    plan: ScanPlan, file: Mapping[str, Any], delete: Mapping[str, Any] | None, where: str | None
+    plan: ScanPlan,
+    file: Mapping[str, Any],
+    deleted: int | None,
+    vector: Mapping[str, Any] | None,
+    where: str | None,
 ) -> Mapping[str, Any]:
     from delvec import location
 
-    deleted = delete["cardinality"] if delete else 0
     rows = file["record_count"]
     return {
         "path": location.relative(plan.location, file["location"]) or file["location"],
@@ -122,15 +145,15 @@ def _file(
         "size": file["size"],
         "rows": rows,
         "deleted": deleted,
-        "live": None if rows is None else rows - deleted,
+        "live": None if rows is None or deleted is None else rows - deleted,
         "partition": file["partition"] or {},
-        "vector": vector_place(plan.location, delete) if delete else None,
+        "vector": vector_place(plan.location, vector) if vector else None,
         "match": None if where is None else file["match"],
     }
 
 
 def vector_place(root: str, delete: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Where a vector of a plan is stored."""
+    """Where a delete is stored."""
     from delvec import location
 
     stored = delete["location"]
@@ -144,10 +167,11 @@ def vector_place(root: str, delete: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def place_text(place: Mapping[str, Any]) -> str:
-    """Where a vector is stored, in short."""
+    """Where a delete is stored, in short."""
     if place["storage"] == "inline":
         return "inline"
-    return cell(f"{shortened(place['path'])} @ {place['offset']}")
+    offset = "" if place["offset"] is None else f" @ {place['offset']}"
+    return cell(f"{shortened(place['path'])}{offset}")
 
 
 def _value(value: Any) -> str:

@@ -59,10 +59,10 @@ class RowSample:
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """``physical`` and ``live`` are None if the metadata has no row count for some file."""
+    """Rows in data files, deleted rows, and the difference; None if the metadata has no count."""
 
     physical: int | None
-    deleted: int
+    deleted: int | None
     live: int | None
 
 
@@ -157,21 +157,26 @@ def summarize(found: Table, snapshot: Snapshot) -> TableSummary:
 
 
 def _count_rows(plan: ScanPlan) -> RowCounts:
-    counts = plan.files.column("record_count")
-    deleted = _sum(plan.deletes.column("cardinality"))
-    if counts.null_count:
-        return RowCounts(None, deleted, None)
-    physical = _sum(counts)
-    return RowCounts(physical, deleted, physical - deleted)
+    physical, deleted = (
+        None if counts.null_count else _sum(counts)
+        for counts in (plan.files.column("record_count"), plan.deleted_rows)
+    )
+    live = None if physical is None or deleted is None else physical - deleted
+    return RowCounts(physical, deleted, live)
 
 
 def _count_vectors(plan: ScanPlan) -> VectorCounts:
-    locations = plan.deletes.column("location")
+    import pyarrow.compute as pc
+
+    from delvec.plan import POSITION_VECTOR
+
+    vectors = plan.deletes.filter(pc.equal(plan.deletes.column("kind"), POSITION_VECTOR))
+    locations = vectors.column("location")
     return VectorCounts(
-        count=len(plan.deletes),
+        count=len(vectors),
         inline=locations.null_count,
         files=len(locations.drop_null().unique()),
-        bytes=_sum(plan.deletes.column("length")),
+        bytes=_sum(vectors.column("length")),
     )
 
 

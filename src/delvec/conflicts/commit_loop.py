@@ -94,7 +94,8 @@ def commit(
 
 def changes_anything(delta: RowDelta) -> bool:
     files = len(delta.added) or len(delta.removed) or len(delta.vectors)
-    return bool(files or delta.metadata is not None or delta.txn is not None)
+    deletes = len(delta.added_deletes) or len(delta.removed_deletes)
+    return bool(files or deletes or delta.metadata is not None or delta.txn is not None)
 
 
 def _message(operation: str, base: Snapshot, conflict: Conflict, location: str) -> str:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delvec import blob
 from delvec.bitmap import Bitmap
 from delvec.conflicts.winners import Winners
-from delvec.deletes.loader import load_vectors, vectors_by_file
+from delvec.deletes.loader import DeleteLoader
+from delvec.deletes.new_vectors import load_new_vector, new_vector
 from delvec.formats import Snapshot
-from delvec.plan import DELETES_SCHEMA, DELETION_VECTOR, POSITION_VECTOR
 from delvec.row_delta import RowDelta, Won
 from delvec.storage import Storage
 
@@ -51,7 +49,7 @@ class ContendedFile:
 
 
 def contended_files(
-    delta: RowDelta, base: Snapshot, newest: Snapshot, winners: Winners, storage: Storage
+    delta: RowDelta, base: Snapshot, newest: Snapshot, winners: Winners, loader: DeleteLoader
 ) -> list[ContendedFile]:
     """The files of the delta that a concurrent commit changed or removed, in the order of their ids."""
     changed = pa.concat_arrays([_one_chunk(delta.vectors.column("file_id")), _one_chunk(delta.removed)])
@@ -60,9 +58,9 @@ def contended_files(
     if not len(ids):
         return []
     plan = base.plan(among=ids)
-    before = vectors_by_file(storage, plan)
+    before = loader.by_file(plan)
     in_newest = winners.newest_ids(ids)
-    now = vectors_by_file(storage, newest.plan(among=in_newest.drop_null()))
+    now = loader.by_file(newest.plan(among=in_newest.drop_null()))
     counts = dict(zip(*(plan.files.column(c).to_pylist() for c in ("file_id", "record_count")), strict=True))
     columns = zip(ids.to_pylist(), base.names(ids).to_pylist(), in_newest.to_pylist(), strict=True)
     return [
@@ -73,7 +71,7 @@ def contended_files(
             counts[file_id],
             before[file_id],
             None if new_id is None else now[new_id],
-            _mine(delta, file_id, name, before[file_id], storage),
+            _mine(delta, file_id, name, before[file_id], loader.storage),
         )
         for file_id, name, new_id in columns
     ]
@@ -85,13 +83,7 @@ def united_vector(file: ContendedFile) -> dict[str, Any] | None:
     """
     if file.now is None or file.mine is None:
         return None
-    vector = file.now | file.mine
-    return {
-        "file_id": file.file_id,
-        "rows": blob.encode(vector),
-        "cardinality": len(vector),
-        "deleted": len(vector) - len(file.now),
-    }
+    return new_vector(file.file_id, file.mine, file.now)
 
 
 def _mine(delta: RowDelta, file_id: int, name: str, before: Bitmap, storage: Storage) -> Bitmap | None:
@@ -99,16 +91,7 @@ def _mine(delta: RowDelta, file_id: int, name: str, before: Bitmap, storage: Sto
     if index < 0:
         return None
     row = delta.vectors.slice(index, 1).to_pylist()[0]
-    vector = blob.decode(row["rows"]) if row["rows"] is not None else _stored_vector(row, name, storage)
-    return vector - before
-
-
-def _stored_vector(row: Mapping[str, Any], name: str, storage: Storage) -> Bitmap:
-    """A vector that an executor has stored."""
-    place = {key: row[key] for key in ("location", "offset", "length", "cardinality")}
-    kind = {"kind": POSITION_VECTOR, "encoding": DELETION_VECTOR, "identity": ""}
-    table = pa.Table.from_pylist([{**kind, **place, "referenced_file": name}], schema=DELETES_SCHEMA)
-    return load_vectors(storage, table)[0]
+    return load_new_vector(storage, row, name) - before
 
 
 def _one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -26,7 +26,7 @@ from delvec.conflicts.probe import ConflictProbe
 from delvec.conflicts.verb_rules import RULES, Rule
 from delvec.conflicts.winners import Winners, changes_rows, may_move_rows, removes_rows
 from delvec.deletes.applied import verify_applied
-from delvec.deletes.loader import vectors_by_file
+from delvec.deletes.loader import DeleteLoader
 from delvec.formats import Snapshot
 from delvec.row_delta import VECTORS_SCHEMA, Isolation, RowCounts, RowDelta, Verb, Won
 from delvec.storage import Storage
@@ -73,12 +73,12 @@ def rebased(
         return Rebased(_replanned(delta, probe.replanned(newest)))
     if Rule.CHECK not in rules:
         return Rebased(replace(delta, base=newest.base))
-    return _Rebase(delta, base, newest, Winners(won, base, newest), storage, probe).result()
+    return _Rebase(delta, base, newest, Winners(won, base, newest), DeleteLoader(storage), probe).result()
 
 
 def _replanned(delta: RowDelta, new: RowDelta) -> RowDelta:
-    """The new delta, with the statistics that are already read and the execution so far."""
-    return replace(new, added=delta.added, execution=delta.execution)
+    """The new delta, with the new files and deletes of the old one and its execution so far."""
+    return replace(new, added=delta.added, added_deletes=delta.added_deletes, execution=delta.execution)
 
 
 def _statement_conflict(delta: RowDelta, won: Sequence[Won], probe: ConflictProbe) -> Conflict | None:
@@ -104,14 +104,14 @@ class _Rebase:
     base: Snapshot
     newest: Snapshot
     winners: Winners
-    storage: Storage
+    loader: DeleteLoader
     probe: ConflictProbe
 
     def result(self) -> Rebased | Conflict:
         delta = self.delta
         ids = _file_ids(delta)
         verify_applied(self.newest.plan(among=self.winners.newest_ids(ids).drop_null()))
-        files = contended_files(delta, self.base, self.newest, self.winners, self.storage)
+        files = contended_files(delta, self.base, self.newest, self.winners, self.loader)
         conflict = self._files_conflict(files) or self._read_rows_conflict() or self._new_rows_conflict()
         if conflict is not None:
             return conflict
@@ -211,9 +211,9 @@ class _Rebase:
         ids = pa.array(file_ids, pa.int64())
         if not len(ids):
             return {}
-        before = vectors_by_file(self.storage, self.base.plan(among=ids))
+        before = self.loader.by_file(self.base.plan(among=ids))
         newest = self.winners.newest_ids(ids)
-        now = vectors_by_file(self.storage, self.newest.plan(among=newest.drop_null()))
+        now = self.loader.by_file(self.newest.plan(among=newest.drop_null()))
         pairs = zip(file_ids, newest.to_pylist(), strict=True)
         return {old: now[new] - before[old] for old, new in pairs if new is not None}
 

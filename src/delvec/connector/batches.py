@@ -1,12 +1,12 @@
-"""The live rows of data files, as Arrow batches that Spark takes as they are.
+"""The live rows of data files, as Arrow batches in the form that Spark expects.
 
-A row's position is that of the first row of its row group in the file plus its index there, so a vector is
-applied right whichever row groups are read. Positions are never a column.
+The position of a row is the position of the first row of its row group plus its index in the row group. So
+deleted rows are left out correctly whichever row groups are read, and positions are never a column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,8 +21,9 @@ from delvec import predicate
 from delvec.bitmap import Bitmap
 from delvec.connector import arrow_columns, pushdown, row_groups
 from delvec.connector.pushdown import FilterTest
-from delvec.connector.tasks import VECTORS_SCHEMA, FilePart
-from delvec.deletes.loader import load_vectors
+from delvec.connector.tasks import FilePart
+from delvec.deletes.loader import DeleteLoader
+from delvec.deletes.sets import described
 from delvec.errors import CorruptVectorError, FormatError, UnsupportedFeatureError
 from delvec.footers.reader import Footer
 from delvec.plan import ReadSchema
@@ -36,9 +37,9 @@ _EXACT_NAMES = SqlSettings(case_sensitive=True)
 
 @dataclass(frozen=True)
 class BatchScan:
-    """What the tasks of a scan share: where files are, how they hold the columns, which rows are asked for.
+    """The part of a scan that all tasks share: the storage, how files store the columns, and the filters.
 
-    All of ``shapes`` have the same columns, which are the columns of the batches, in their order.
+    All of ``shapes`` have the same columns in the same order: the columns of the batches.
     """
 
     storage: Storage
@@ -51,7 +52,7 @@ class BatchScan:
 
     @cached_property
     def condition(self) -> Condition | None:
-        """What decides on row groups."""
+        """The condition that prunes row groups."""
         text = pushdown.condition_text(self.tests)
         return None if text is None else predicate.parse(text, self.shapes[0].schema, _EXACT_NAMES)
 
@@ -60,23 +61,20 @@ class BatchScan:
 
 
 def read_parts(scan: BatchScan, parts: Sequence[FilePart]) -> Iterator[pa.RecordBatch]:
-    """The live rows of the parts that pass the tests; the vectors of all parts are loaded together."""
-    numbers = [number for number, part in enumerate(parts) if part.vector is not None]
-    deletes = pa.Table.from_pylist([parts[number].vector for number in numbers], VECTORS_SCHEMA)
-    loaded = load_vectors(scan.storage, deletes)
-    vectors = {number: loaded[row] for row, number in enumerate(numbers)}
-    for number, part in enumerate(parts):
-        yield from read_part(scan, part, vectors.get(number))
+    """The live rows of the parts that pass the tests. The deletes of all parts are loaded together."""
+    sets = DeleteLoader(scan.storage).load(described([part.deletes for part in parts]))
+    for part, deleted in zip(parts, sets, strict=True):
+        yield from read_part(scan, part, deleted)
 
 
-def read_part(scan: BatchScan, part: FilePart, vector: Bitmap | None) -> Iterator[pa.RecordBatch]:
-    """The live rows of one file or of one piece of it."""
+def read_part(scan: BatchScan, part: FilePart, deleted: Bitmap | None) -> Iterator[pa.RecordBatch]:
+    """The live rows of one file, or of one piece of it."""
     with _errors_at(part.location), scan.storage.open_input(part.location) as source:
         file = pq.ParquetFile(source, pre_buffer=True, coerce_int96_timestamp_unit="us")
-        if vector is not None:
-            _verify_inside(vector, file, part)
+        if deleted is not None:
+            _verify_inside(deleted, file, part)
         shape = scan.shapes[part.read_schema]
-        reader = _PartReader(scan, part, shape, file, vector)
+        reader = _PartReader(scan, part, shape, file, deleted)
         for group, first in reader.row_groups():
             yield from reader.batches(group, first)
 
@@ -87,7 +85,7 @@ class _PartReader:
     part: FilePart
     shape: ReadSchema
     file: pq.ParquetFile
-    vector: Bitmap | None
+    deleted: Bitmap | None
 
     def row_groups(self) -> Iterator[tuple[int, int]]:
         """The row groups to read, each with the position of its first row."""
@@ -106,33 +104,33 @@ class _PartReader:
 
     def batches(self, group: int, first: int) -> Iterator[pa.RecordBatch]:
         names = self._names()
-        held: Iterator[pa.RecordBatch | int]
+        stored: Iterator[pa.RecordBatch | int]
         if names:
-            held = self.file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=names)
-        else:  # nothing is read: the rows are only counted
+            stored = self.file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=names)
+        else:  # no column is read: the rows are only counted
             rows = self.file.metadata.row_group(group).num_rows
-            held = (min(_BATCH_ROWS, rows - start) for start in range(0, rows, _BATCH_ROWS))
-        for batch in held:
+            stored = (min(_BATCH_ROWS, rows - start) for start in range(0, rows, _BATCH_ROWS))
+        for batch in stored:
             count = batch if isinstance(batch, int) else batch.num_rows
-            found = self._live(None if isinstance(batch, int) else batch, count, first)
-            if found.num_rows:
-                yield found
+            live = self._live(None if isinstance(batch, int) else batch, count, first)
+            if live.num_rows:
+                yield live
             first += count
 
     def _live(self, batch: pa.RecordBatch | None, count: int, first: int) -> pa.RecordBatch:
         """The rows of the batch that are neither deleted nor filtered out."""
         columns = {column.name: self._column(batch, column, count) for column in self.shape.schema}
         keep: pa.BooleanArray | None = None
-        if self.vector is not None:
-            keep = pa.array(~self.vector.contains_many(np.arange(first, first + count)))
+        if self.deleted is not None:
+            keep = pa.array(~self.deleted.contains_many(np.arange(first, first + count)))
         if self.scan.tests:
             passed = pushdown.mask(self.scan.tests, columns)
             keep = passed if keep is None else pc.and_(keep, passed)
-        found = pa.record_batch(list(columns.values()), schema=self.scan.output)
+        live = pa.record_batch(list(columns.values()), schema=self.scan.output)
         if keep is not None and keep.true_count < count:
-            found = found.filter(keep)
-        self._verify_not_null(found)
-        return found
+            live = live.filter(keep)
+        self._verify_not_null(live)
+        return live
 
     def _column(self, batch: pa.RecordBatch | None, column: Field, count: int) -> pa.Array:
         if column.name in self.shape.constants:
@@ -155,11 +153,11 @@ class _PartReader:
             raise UnsupportedFeatureError(message, feature=error.feature) from None
 
     def _names(self) -> list[str]:
-        """The file's own names of the columns that it holds."""
-        held = self.file.schema_arrow
+        """The names in the file of the columns to read."""
+        stored = self.file.schema_arrow
         wanted = [column for column in self.shape.schema if column.name not in self.shape.constants]
-        found = (arrow_columns.find(held, column, by_id=self.shape.by_id) for column in wanted)
-        return [held.field(index).name for index in found if index is not None]
+        indices = (arrow_columns.find(stored, column, by_id=self.shape.by_id) for column in wanted)
+        return [stored.field(index).name for index in indices if index is not None]
 
     def _verify_not_null(self, batch: pa.RecordBatch) -> None:
         for index, column in enumerate(self.shape.schema):
@@ -168,21 +166,20 @@ class _PartReader:
                 arrow_columns.verify_not_null(values, column.type, column.name, nullable=column.nullable)
 
 
-def _verify_inside(vector: Bitmap, file: pq.ParquetFile, part: FilePart) -> None:
-    last, rows = vector.max(), file.metadata.num_rows
+def _verify_inside(deleted: Bitmap, file: pq.ParquetFile, part: FilePart) -> None:
+    last, rows = deleted.max(), file.metadata.num_rows
     if last is not None and last >= rows:
-        assert part.vector is not None
-        where: Mapping[str, Any] = part.vector
+        delete = part.deletes[0]
         raise CorruptVectorError(
             f"vector deletes row {last}, expected one of the {rows} rows of {part.location}",
-            path=where["location"] or f"inline vector of {part.location}",
-            offset=where["offset"],
+            path=delete["location"] or f"inline vector of {part.location}",
+            offset=delete["offset"],
         )
 
 
 @contextmanager
 def _errors_at(location: str) -> Iterator[None]:
-    """Errors of the Parquet reader as ours, naming the file."""
+    """Errors of the Parquet reader as a FormatError that names the file."""
     try:
         yield
     except FormatError as error:

@@ -1,7 +1,7 @@
-"""A plan cut into tasks: which files, or which parts of one, are read together.
+"""A plan cut into tasks: which files, or which parts of a file, are read together.
 
-A large file is read by several tasks, each taking its share of the row groups; small files are read together.
-What a task needs of its files goes with it, and nothing of the others.
+A large file is read by several tasks, each of which reads some of the row groups. Small files are read
+together. Each task gets the description of its own files only.
 """
 
 from __future__ import annotations
@@ -10,58 +10,56 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import pyarrow as pa
-
-from delvec.deletes.applied import VECTOR_COLUMNS, verify_applied
-from delvec.plan import DELETES_SCHEMA, ReadSchema, ScanPlan
+from delvec.deletes.sets import DeleteSets
+from delvec.plan import ReadSchema, ScanPlan
 from delvec.schema import Array, DataType, Field, Map, Schema, Struct
 
 _MIB = 1024 * 1024
 LARGEST_PIECE = 128 * _MIB
 TOGETHER = 32 * _MIB
-OPENING = _MIB  # what opening a file costs, in bytes that could be read instead
-
-VECTORS_SCHEMA = pa.schema([DELETES_SCHEMA.field(name) for name in VECTOR_COLUMNS])
+OPENING = _MIB  # opening a file takes as long as reading this many bytes
 
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
     """A data file, or piece ``piece`` of ``pieces`` of it.
 
-    ``constants`` are the values of columns that are not in the file; ``vector`` is the row of
-    ``VECTORS_SCHEMA`` that says where its vector is, None where no row is deleted.
+    ``constants`` are the values of columns that are not in the file. ``deletes`` are the file's rows of
+    `delvec.deletes.sets.DESCRIPTION_SCHEMA`; empty if no row is deleted.
     """
 
     location: str
     size: int
     read_schema: int
     constants: Mapping[str, Any] = field(default_factory=dict)
-    vector: Mapping[str, Any] | None = None
+    deletes: tuple[Mapping[str, Any], ...] = ()
     piece: int = 0
     pieces: int = 1
 
 
 def file_parts(plan: ScanPlan, columns: Sequence[str]) -> Iterator[FilePart]:
-    """The files of the plan, large ones in pieces; of the partition values, those of ``columns``."""
-    verify_applied(plan)
-    vectors = plan.deletes.select(VECTOR_COLUMNS).to_pylist()
+    """The files of the plan, large ones in pieces, with the partition values of ``columns``.
+
+    A delete that delvec does not apply is refused.
+    """
+    deletes = DeleteSets.of(plan).describe_by_file()
     wanted = [set(shape.constants).intersection(columns) for shape in plan.read_schemas]
-    names = ["location", "size", "read_schema", "vector", "partition"]
-    for batch in plan.files.select(names).to_batches():
+    files = plan.files.select(["location", "size", "read_schema", "partition"])
+    for batch in files.append_column("deletes", deletes).to_batches():
         for row in batch.to_pylist():
             part = FilePart(
                 row["location"],
                 row["size"],
                 row["read_schema"],
                 {name: row["partition"][name] for name in wanted[row["read_schema"]]},
-                None if row["vector"] is None else vectors[row["vector"]],
+                tuple(row["deletes"]),
             )
             pieces = max(1, -(-part.size // LARGEST_PIECE))
             yield from (replace(part, piece=piece, pieces=pieces) for piece in range(pieces))
 
 
 def packed(parts: Iterator[FilePart]) -> Iterator[tuple[FilePart, ...]]:
-    """The parts by task: a piece of a large file alone, small files together."""
+    """The parts of each task: one piece of a large file, or several small files."""
     waiting: list[FilePart] = []
     filled = 0
     for part in parts:
@@ -79,12 +77,12 @@ def packed(parts: Iterator[FilePart]) -> Iterator[tuple[FilePart, ...]]:
 
 
 def shapes(plan: ScanPlan, columns: Sequence[str]) -> tuple[ReadSchema, ...]:
-    """How files hold the columns, in the order asked for, without what only the format reads."""
+    """How the files store ``columns``, in this order, without the metadata that only the format reads."""
     return tuple(replace(shape, schema=_chosen(shape.schema, columns)) for shape in plan.read_schemas)
 
 
 def bare(schema: Schema) -> Schema:
-    """The schema without what only the format reads, small and fit to be pickled."""
+    """The schema without the metadata that only the format reads: small, and can be pickled."""
     return Struct(tuple(_bare_field(column) for column in schema))
 
 

@@ -1,84 +1,99 @@
-"""Which deletes delvec applies: position vectors of Parquet files. A plan with any other is refused.
+"""Which deletes delvec applies. A plan with any other delete is refused by the name of its kind or encoding.
 
-Everything that reads a plan's rows asks here first. A delete that is passed over brings its rows back.
+    position-vector    deletion-vector    the vector of one data file
+    position-file      full-row           a Parquet file of (file_path, pos), in a group of deletes
+
+Every reader of a plan checks this first: a delete that is ignored makes deleted rows visible again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec.errors import UnsupportedFeatureError
-from delvec.plan import DELETION_VECTOR, POSITION_VECTOR, ScanPlan
+from delvec.plan import DELETION_VECTOR, FULL_ROW, POSITION_FILE, POSITION_VECTOR, ScanPlan
 
 PARQUET = "parquet"
 
-VECTOR_COLUMNS = [
-    "kind",
-    "encoding",
-    "location",
-    "inline",
-    "offset",
-    "length",
-    "cardinality",
-    "referenced_file",
-]
-"""The columns of ``ScanPlan.deletes`` that loading a vector needs."""
+ENCODINGS: Mapping[str, str] = MappingProxyType({POSITION_VECTOR: DELETION_VECTOR, POSITION_FILE: FULL_ROW})
+"""The encoding of each kind that delvec applies."""
 
 
 def verify_applied(plan: ScanPlan) -> None:
-    """Refuse a plan with a delete, or a data file, that delvec cannot apply or read."""
+    """Refuse a plan with a delete that delvec cannot apply, or with a data file that it cannot read."""
     _verify_formats(plan)
     _verify_groups(plan)
-    verify_vectors(plan.deletes)
+    _verify_vectors(plan)
+    verify_kinds(plan.deletes)
 
 
-def verify_vectors(deletes: pa.Table) -> None:
-    """Refuse rows of ``ScanPlan.deletes`` that are no position vectors, or encoded in an unknown way."""
-    for column, expected in (("kind", POSITION_VECTOR), ("encoding", DELETION_VECTOR)):
-        other = deletes.filter(_differs(deletes.column(column), expected))
-        if len(other):
-            delete = other.slice(0, 1).to_pylist()[0]
-            found = delete[column]
-            raise _refused(f"delete of {_owner(delete)} has the {column} {found!r}", expected, found)
+def verify_kinds(deletes: pa.Table) -> None:
+    """Refuse rows of ``ScanPlan.deletes`` of an unknown kind or encoding."""
+    kinds = deletes.column("kind")
+    unknown = deletes.filter(pc.invert(_is_among(kinds, list(ENCODINGS))))
+    if len(unknown):
+        raise _refused(unknown, "kind", list(ENCODINGS))
+    for kind, encoding in ENCODINGS.items():
+        other = pc.and_(pc.equal(kinds, kind), pc.invert(_is_among(deletes.column("encoding"), [encoding])))
+        if pc.any(other).as_py():
+            raise _refused(deletes.filter(other), "encoding", [encoding])
 
 
 def _verify_formats(plan: ScanPlan) -> None:
-    other = plan.files.filter(_differs(plan.files.column("file_format"), PARQUET))
+    other = plan.files.filter(pc.invert(_is_among(plan.files.column("file_format"), [PARQUET])))
     if len(other):
         found, place = (other.column(name)[0].as_py() for name in ("file_format", "location"))
-        raise _refused(f"data file has the format {found!r}: {place}", PARQUET, found)
+        message = f"data file has the format {found!r}: {place}, expected {PARQUET!r}"
+        raise UnsupportedFeatureError(message, feature=found)
 
 
 def _verify_groups(plan: ScanPlan) -> None:
-    """A group is refused whatever it holds: only the vector of a file's own is applied."""
-    grouped = plan.files.filter(pc.is_valid(plan.files.column("delete_group")))
-    if not len(grouped):
-        return
-    group, place = (grouped.column(name)[0].as_py() for name in ("delete_group", "location"))
-    kinds = _kinds(plan, group)
-    found = ", ".join(kinds) or "unknown"
-    raise _refused(f"a group of deletes of the kind {found!r} applies to {place}", POSITION_VECTOR, found)
+    """Refuse a file to which a group applies that holds other deletes than position files."""
+    for group in plan.files.column("delete_group").unique().drop_null().to_pylist():
+        kinds = _kinds(plan, group) - {POSITION_FILE}
+        if kinds:
+            member = pc.equal(plan.files.column("delete_group"), group)
+            place = plan.files.column("location").filter(member)[0].as_py()
+            names = ", ".join(sorted(kinds))
+            raise UnsupportedFeatureError(
+                f"a group of deletes of the kind {names!r} applies to {place}, expected {POSITION_FILE!r}",
+                feature=names,
+            )
 
 
-def _kinds(plan: ScanPlan, group: int) -> Iterable[str]:
+def _kinds(plan: ScanPlan, group: int) -> set[str]:
     if group >= len(plan.delete_groups):
-        return []
+        return {"unknown"}
     rows = pa.array(plan.delete_groups[group], pa.int64())
-    return sorted(set(plan.deletes.column("kind").take(rows).to_pylist()))
+    return {kind or "unknown" for kind in plan.deletes.column("kind").take(rows).to_pylist()}
 
 
-def _differs(column: pa.ChunkedArray, expected: str) -> pa.ChunkedArray:
-    return pc.fill_null(pc.not_equal(column, expected), True)  # noqa: FBT003
+def _verify_vectors(plan: ScanPlan) -> None:
+    """Refuse a file whose own delete is a position file: that belongs into a group."""
+    own = plan.deletes.take(plan.files.column("vector").drop_null())
+    other = own.filter(pc.equal(own.column("kind"), POSITION_FILE))
+    if len(other):
+        raise _refused(other, "kind", [POSITION_VECTOR])
 
 
-def _owner(delete: dict[str, Any]) -> str:
-    """The data file that the delete is of, or else the file that holds it."""
+def _is_among(column: pa.ChunkedArray, expected: list[str]) -> pa.ChunkedArray:
+    """Whether each value is one of those expected; false for null."""
+    return pc.is_in(column, value_set=pa.array(expected))
+
+
+def _refused(deletes: pa.Table, column: str, expected: list[str]) -> UnsupportedFeatureError:
+    """The refusal of the first of ``deletes``, for its value of ``column``."""
+    delete = deletes.slice(0, 1).to_pylist()[0]
+    found, names = delete[column], " or ".join(map(repr, expected))
+    message = f"delete of {_owner(delete)} has the {column} {found!r}, expected {names}"
+    return UnsupportedFeatureError(message, feature=found)
+
+
+def _owner(delete: Mapping[str, Any]) -> str:
+    """The data file of the delete if it has only one, else the file that stores it."""
     return str(delete.get("referenced_file") or delete.get("location") or "a data file")
-
-
-def _refused(problem: str, expected: str, found: str | None) -> UnsupportedFeatureError:
-    return UnsupportedFeatureError(f"{problem}, expected {expected!r}", feature=found)

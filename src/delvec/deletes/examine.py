@@ -1,6 +1,6 @@
-"""Reading the vectors of a plan, each with its own answer: a bad one spoils no other.
+"""Reading the deletes of data files, each with its own result: a damaged delete affects no other.
 
-`delvec.deletes.loader` raises the first bad one; what looks into a table wants to know of all.
+`delvec.deletes.loader` raises the first error. `delvec.verify` and ``delvec dv`` report all of them.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-import pyarrow as pa
-
 from delvec import blob
 from delvec.bitmap import Bitmap
-from delvec.deletes.applied import VECTOR_COLUMNS, verify_vectors
+from delvec.deletes.position_file import read_positions
+from delvec.deletes.sets import DeleteSets
 from delvec.errors import CorruptVectorError, FormatError, ObjectNotFoundError, StorageError
+from delvec.plan import POSITION_FILE
 from delvec.storage import Storage
 
 _READERS = 8
@@ -26,84 +26,111 @@ Delete = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """The vector at ``row`` of a plan's deletes: the set and its bytes, or why it cannot be trusted."""
+    """The rows that one delete removes from one data file, or the reason why they cannot be known.
 
-    row: int
+    pair      row of ``DeleteSets.describe``
+    bitmap    the deleted rows; None: ``error`` says why
+    data      bytes of a vector; empty for a position file
+    is_bare   the bytes have no frame: an inline vector
+    """
+
+    pair: int
     bitmap: Bitmap | None = None
     data: bytes = b""
     is_bare: bool = False
     error: FormatError | None = None
 
     def describe(self) -> blob.BlobDescription | None:
-        """What the blob is; None where it cannot be trusted."""
-        if self.error is not None:
+        """The layout of the vector; None for a damaged vector and for a position file."""
+        if self.error is not None or not self.data:
             return None
         return blob.describe_bare(self.data) if self.is_bare else blob.describe(self.data)
 
 
-def examine_vectors(storage: Storage, deletes: pa.Table) -> Iterator[Examined]:
-    """Each vector of ``deletes``, those of one file after each other, as they are read.
+def examine(storage: Storage, sets: DeleteSets) -> Iterator[Examined]:
+    """Each pair of a data file and a delete, as they are read; pairs of one stored file come together.
 
-    A StorageError other than of an absent file or range is raised: it says nothing of the vector.
+    Raises a StorageError, unless it says that a file or a range of it is missing.
     """
-    verify_vectors(deletes)
-    listed = deletes.select(VECTOR_COLUMNS).to_pylist()
-    vectors = [delete | {"row": row} for row, delete in enumerate(listed)]
-    vectors.sort(key=lambda delete: delete["location"] or "")
-    files = [list(together) for _, together in groupby(vectors, key=lambda delete: delete["location"])]
+    deletes = [delete | {"pair": pair} for pair, delete in enumerate(sets.describe().to_pylist())]
+    deletes.sort(key=lambda delete: delete["location"] or "")
+    files = [list(together) for _, together in groupby(deletes, key=lambda delete: delete["location"])]
     pool = ThreadPoolExecutor(_READERS)
     try:
         for examined in pool.map(lambda together: _examine_file(storage, together), files):
             yield from examined
-    finally:  # a caller that has seen enough waits for no more than is under way
+    finally:  # a caller that stops early waits only for reads that have started
         pool.shutdown(cancel_futures=True)
 
 
-def examine_blob(data: bytes, *, row: int = 0, expected_cardinality: int | None = None) -> Examined:
-    """What one framed blob is."""
+def examine_blob(data: bytes, *, pair: int = 0, expected_cardinality: int | None = None) -> Examined:
+    """One framed blob."""
     try:
-        return Examined(row, blob.decode(data, expected_cardinality=expected_cardinality), data)
+        return Examined(pair, blob.decode(data, expected_cardinality=expected_cardinality), data)
     except FormatError as error:
-        return Examined(row, data=data, error=error)
+        return Examined(pair, data=data, error=error)
 
 
 def _examine_file(storage: Storage, deletes: list[Delete]) -> list[Examined]:
-    """The vectors of one file, with one request where all are there."""
+    """The deletes that are stored in one file."""
     if deletes[0]["location"] is None:
         return [_examine_inline(delete) for delete in deletes]
+    if deletes[0]["kind"] == POSITION_FILE:
+        return _examine_position_file(storage, deletes)
+    return _examine_vectors(storage, deletes)
+
+
+def _examine_vectors(storage: Storage, deletes: list[Delete]) -> list[Examined]:
+    """The vectors of one file, with one request if all of them are there."""
     try:
         blobs = storage.read_ranges(deletes[0]["location"], [(d["offset"], d["length"]) for d in deletes])
     except StorageError as error:
         if len(deletes) == 1 or isinstance(error, ObjectNotFoundError):
             return [_unreadable(storage, delete, error) for delete in deletes]
-        return [examined for delete in deletes for examined in _examine_file(storage, [delete])]
+        return [examined for delete in deletes for examined in _examine_vectors(storage, [delete])]
     return [_examine_stored(delete, data) for delete, data in zip(deletes, blobs, strict=True)]
 
 
 def _examine_stored(delete: Delete, data: bytes) -> Examined:
-    found = examine_blob(data, row=delete["row"], expected_cardinality=delete["cardinality"])
-    if found.error is None:
-        return found
-    return Examined(found.row, data=data, error=found.error.at(delete["location"], delete["offset"]))
+    examined = examine_blob(data, pair=delete["pair"], expected_cardinality=delete["cardinality"])
+    if examined.error is None:
+        return examined
+    return Examined(examined.pair, data=data, error=examined.error.at(delete["location"], delete["offset"]))
 
 
 def _examine_inline(delete: Delete) -> Examined:
-    row, data = delete["row"], delete["inline"]
+    pair, data = delete["pair"], delete["inline"]
     try:
         bitmap = blob.decode_bare(data, expected_cardinality=delete["cardinality"])
     except FormatError as error:
-        place = f"inline vector of {delete['referenced_file']}"
-        return Examined(row, data=data, is_bare=True, error=error.at(place))
-    return Examined(row, bitmap, data, is_bare=True)
+        place = f"inline vector of {delete['data_file']}"
+        return Examined(pair, data=data, is_bare=True, error=error.at(place))
+    return Examined(pair, bitmap, data, is_bare=True)
 
 
 def _unreadable(storage: Storage, delete: Delete, error: StorageError) -> Examined:
     place, offset, end = delete["location"], delete["offset"], delete["offset"] + delete["length"]
     if isinstance(error, ObjectNotFoundError):
-        reason = f"vector file is missing, expected the vector of {delete['referenced_file']}"
-        return Examined(delete["row"], error=CorruptVectorError(reason, path=place))
+        reason = f"vector file is missing, expected the vector of {delete['data_file']}"
+        return Examined(delete["pair"], error=CorruptVectorError(reason, path=place))
     size = storage.head(place).size
     if end <= size:
         raise error
     reason = f"vector file has {size} bytes, expected at least {end}"
-    return Examined(delete["row"], error=CorruptVectorError(reason, path=place, offset=offset))
+    return Examined(delete["pair"], error=CorruptVectorError(reason, path=place, offset=offset))
+
+
+def _examine_position_file(storage: Storage, deletes: list[Delete]) -> list[Examined]:
+    """The rows of all data files that one position file applies to; the file is read once."""
+    place, rows = deletes[0]["location"], deletes[0]["cardinality"]
+    only = [d["file_path"] for d in deletes if d["data_file"] == d["referenced_file"]]
+    try:
+        positions = read_positions(
+            storage, place, [d["file_path"] for d in deletes], rows=rows, only=only[0] if only else None
+        )
+    except ObjectNotFoundError:
+        reason = f"position file is missing, expected deleted rows of {deletes[0]['data_file']}"
+        return [Examined(delete["pair"], error=FormatError(reason, path=place)) for delete in deletes]
+    except FormatError as error:
+        return [Examined(delete["pair"], error=error) for delete in deletes]
+    return [Examined(delete["pair"], positions.get(delete["file_path"], Bitmap())) for delete in deletes]

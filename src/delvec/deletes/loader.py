@@ -1,41 +1,67 @@
-"""Loading position vectors: many of them, with few requests.
+"""Loading delete sets: many deletes with few requests, and each delete once.
 
-The rows of ``ScanPlan.deletes`` say where each vector is. Vectors that share a file are read
-together, files side by side, and every vector is checked against what the metadata says of it.
+Deletes that are stored in one file are read together, several files at a time. Each delete is checked against
+what the metadata records about it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable
+from itertools import compress
 
+import numpy as np
 import pyarrow as pa
 
 from delvec.bitmap import Bitmap
-from delvec.deletes.examine import examine_vectors
+from delvec.deletes.examine import Examined, examine
+from delvec.deletes.sets import DeleteSets
 from delvec.plan import ScanPlan
 from delvec.storage import Storage
 
 
-def load_vectors(storage: Storage, deletes: pa.Table, rows: Sequence[int] | None = None) -> dict[int, Bitmap]:
-    """The vectors at ``rows`` of ``deletes`` (all by default), by row.
+class DeleteLoader:
+    """Loads delete sets, and keeps what it has loaded: one statement reads no delete twice.
 
-    The first one that cannot be trusted is raised: a file whose vector is not known has no known rows.
+    Stored deletes never change, so what was loaded for one version is right for every other.
     """
-    chosen = deletes if rows is None else deletes.take(pa.array(rows, pa.int64()))
-    loaded = {}
-    for found in examine_vectors(storage, chosen):
-        if found.bitmap is None:
-            assert found.error is not None
-            raise found.error
-        loaded[found.row if rows is None else rows[found.row]] = found.bitmap
-    return loaded
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self._loaded: dict[Hashable, Bitmap] = {}
+
+    def load(self, sets: DeleteSets) -> list[Bitmap | None]:
+        """The deleted rows of each file; None if no delete applies to it.
+
+        Raises the error of the first delete that cannot be trusted: the rows of its file are unknown.
+        """
+        keys = _keys(sets)
+        is_new = np.array([key not in self._loaded for key in keys], dtype=bool)
+        new_keys = list(compress(keys, is_new))
+        for examined in examine(self.storage, sets.pairs_at(is_new)):
+            self._loaded[new_keys[examined.pair]] = trusted(examined)
+        files: list[Bitmap | None] = [None] * len(sets)
+        for file, key in zip(sets.file.tolist(), keys, strict=True):
+            held = files[file]
+            files[file] = self._loaded[key] if held is None else held | self._loaded[key]
+        return files
+
+    def by_file(self, plan: ScanPlan) -> dict[int, Bitmap]:
+        """The deleted rows of each file of the plan, by file id."""
+        ids = plan.files.column("file_id").to_pylist()
+        bitmaps = self.load(DeleteSets.of(plan))
+        return {file_id: bitmap or Bitmap() for file_id, bitmap in zip(ids, bitmaps, strict=True)}
 
 
-def vectors_by_file(storage: Storage, plan: ScanPlan) -> dict[int, Bitmap]:
-    """The deleted rows of each file of the plan, by file id."""
-    rows = plan.files.column("vector").to_pylist()
-    loaded = load_vectors(storage, plan.deletes, [row for row in rows if row is not None])
-    return {
-        file_id: Bitmap() if row is None else loaded[row]
-        for file_id, row in zip(plan.files.column("file_id").to_pylist(), rows, strict=True)
-    }
+def trusted(examined: Examined) -> Bitmap:
+    """The deleted rows; raises the error of a delete that cannot be trusted."""
+    if examined.bitmap is None:
+        assert examined.error is not None
+        raise examined.error
+    return examined.bitmap
+
+
+def _keys(sets: DeleteSets) -> list[Hashable]:
+    """For each pair what identifies the delete and the data file."""
+    deletes = sets.deletes.select(["location", "offset", "inline"]).take(pa.array(sets.delete))
+    paths = sets.files.column("file_path").take(pa.array(sets.file))
+    return list(zip(*(column.to_pylist() for column in (*deletes.columns, paths)), strict=True))

@@ -64,6 +64,7 @@ def commit(storage: Storage, base: Snapshot, delta: RowDelta, *, clock: Clock = 
     A store that fails, and of which it is known that nothing was committed, is raised (StorageError).
     """
     _verify_delta(base, delta)
+    _verify_no_delete_files(base, delta)
     state = base.state_after(delta.metadata)
     _verify_allowed(base, delta)
     delta = measured(storage, base, delta, state)
@@ -96,6 +97,17 @@ def _verify_delta(base: Snapshot, delta: RowDelta) -> None:
             f"version {delta.txn.version} of application {delta.txn.app_id!r} is committed already, "
             f"expected one above {base.txns[delta.txn.app_id]}: {base.location}"
         )
+
+
+def _verify_no_delete_files(base: Snapshot, delta: RowDelta) -> None:
+    for name in ("added_deletes", "removed_deletes"):
+        deletes = getattr(delta, name)
+        if len(deletes):
+            place = deletes.column("location")[0].as_py()
+            raise UnsupportedFeatureError(
+                f"{name} has {place}, expected none: a Delta table has no delete files: {base.location}",
+                feature="delete files",
+            )
 
 
 def _verify_allowed(base: Snapshot, delta: RowDelta) -> None:

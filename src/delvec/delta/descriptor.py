@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec import blob, location, z85
-from delvec.delta.file_keys import vector_ids
 from delvec.errors import CorruptVectorError, FormatError
 from delvec.plan import DELETES_SCHEMA, DELETION_VECTOR, POSITION_VECTOR
 
@@ -82,7 +81,6 @@ def _deletes(root: str, adds: pa.Table, locations: pa.Array) -> pa.Table:
         "length": pc.add(size, frame),
         "cardinality": adds.column("dv_cardinality"),
         "referenced_file": locations,
-        "identity": vector_ids(adds),
     }
     arrays = [columns.get(f.name, pa.nulls(len(adds), f.type)) for f in DELETES_SCHEMA]
     return pa.table(arrays, schema=DELETES_SCHEMA)

@@ -79,7 +79,6 @@ def _files(
         "raw_location": adds.column("path"),
         "file_format": pa.repeat(pa.scalar("parquet"), count),
         "size": adds.column("size"),
-        "modified_ms": adds.column("modification_time"),
         "record_count": facts.record_count,
         "spec_id": pa.repeat(pa.scalar(SPEC_ID, pa.int32()), count),
         "read_schema": pa.repeat(pa.scalar(0, pa.int32()), count),

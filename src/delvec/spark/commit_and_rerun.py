@@ -152,7 +152,7 @@ def file_with_rows(frames: Sequence[DataFrame], path: str, plan: ScanPlan) -> in
 
 def _discard(target: Target, delta: RowDelta) -> None:
     """Delete the files of a delta that was not committed. VACUUM deletes those that remain."""
-    tables = (delta.added, delta.change_files, delta.vectors)
+    tables = (delta.added, delta.change_files, delta.vectors, delta.added_deletes)
     files = {place for table in tables for place in table.column("location").drop_null().to_pylist()}
     with suppress(StorageError):
         target.storage.delete(sorted(files))

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
+from delvec.deletes.sets import DeleteSets
 from delvec.errors import FormatError
 from delvec.footers.reader import footer_rows
 from delvec.plan import MATCH_ALL, ScanPlan
@@ -62,7 +63,7 @@ TOUCHED_SCHEMA = pa.schema(
         pa.field("location", pa.string(), nullable=False),
         pa.field("size", pa.int64(), nullable=False),
         pa.field("rows", pa.int64()),
-        pa.field("deleted", pa.int64(), nullable=False),
+        pa.field("deleted", pa.int64()),
         pa.field("matching", pa.int64()),
         pa.field("outcome", pa.string(), nullable=False),
     ]
@@ -70,7 +71,7 @@ TOUCHED_SCHEMA = pa.schema(
 """Columns of ``Preview.files``.
 
 rows       physical rows, deleted ones included; null if they are not recorded and the file was not read
-deleted    rows that are deleted already
+deleted    rows that are deleted already; null if they are not recorded and the file was not read
 matching   live rows that the operation would delete or update; null if the file was not read and its rows are
            not recorded
 outcome    ``removed``: no row remains, so the file is removed from the table; ``new-vector``: the file gets
@@ -155,7 +156,7 @@ def preview_update(target: Target, given: Assignments, where: str | Column | Non
     target.verify_removable()
     _verify_assignments(target, given)
     plan = _planned(target, where)
-    counted = pc.is_valid(plan.files.column("record_count")).to_numpy()
+    counted = pc.is_valid(_live(plan)).to_numpy()
     if where is not None:
         counted &= plan.files.column("match").to_numpy(zero_copy_only=False) == MATCH_ALL
     known, rest = _holding(plan.at(np.flatnonzero(counted))), plan.at(np.flatnonzero(~counted))
@@ -239,7 +240,7 @@ def _deleted_files(target: Target, plan: ScanPlan, where: str | Column | None) -
 def _leaving(plan: ScanPlan) -> pa.Table:
     """All files of the plan, as removed files."""
     outcomes = np.full(len(plan.files), REMOVED)
-    return _files(plan, plan.files.column("record_count"), _live(plan), outcomes)
+    return _files(plan, plan.files.column("record_count"), plan.deleted_rows, _live(plan), outcomes)
 
 
 def _preview(
@@ -302,12 +303,22 @@ def _verify_planned(plan: ScanPlan, places: pa.Array) -> None:
 
 def _decided(target: Target, plan: ScanPlan, matching: pa.ChunkedArray) -> pa.Table:
     """The plan's files, which all hold matching rows, each with its outcome."""
-    gone, rows = pc.add(_deleted(plan), matching), _counted(target.storage, plan)
-    emptied, again = decide(target.rules, plan, gone)
+    sets = DeleteSets.of(plan)
+    deleted, rows = _counted_deletes(target, plan, sets), _counted(target.storage, plan)
+    gone = pc.add(deleted, matching)
+    emptied, rewrite = decide(target.rules, plan, gone)
     emptied |= pc.equal(gone, rows).to_numpy()  # the row count of some files is only in their footer
-    vectored = pc.is_valid(plan.files.column("vector")).to_numpy()
-    outcomes = np.select([emptied, again, vectored], [REMOVED, REWRITTEN, GROWN_VECTOR], NEW_VECTOR)
-    return _files(plan, rows, matching, outcomes)
+    outcomes = np.select([emptied, rewrite, sets.has_deletes], [REMOVED, REWRITTEN, GROWN_VECTOR], NEW_VECTOR)
+    return _files(plan, rows, deleted, matching, outcomes)
+
+
+def _counted_deletes(target: Target, plan: ScanPlan, sets: DeleteSets) -> pa.ChunkedArray:
+    """The deleted rows of each file; loaded if a count is not recorded."""
+    recorded = plan.deleted_rows
+    if not recorded.null_count:
+        return recorded
+    counts = [0 if bitmap is None else bitmap.cardinality for bitmap in target.deletes.load(sets)]
+    return pa.chunked_array([counts], pa.int64())
 
 
 def _counted(storage: Storage, plan: ScanPlan) -> pa.ChunkedArray:
@@ -324,12 +335,16 @@ def _counted(storage: Storage, plan: ScanPlan) -> pa.ChunkedArray:
 
 
 def _files(
-    plan: ScanPlan, rows: pa.ChunkedArray, matching: pa.ChunkedArray, outcomes: NDArray[np.str_]
+    plan: ScanPlan,
+    rows: pa.ChunkedArray,
+    deleted: pa.ChunkedArray,
+    matching: pa.ChunkedArray,
+    outcomes: NDArray[np.str_],
 ) -> pa.Table:
-    """The plan's files as ``TOUCHED_SCHEMA`` has them."""
+    """The plan's files in the columns of ``TOUCHED_SCHEMA``."""
     places, sizes = (plan.files.column(name) for name in ("location", "size"))
-    texts = pa.array(outcomes.tolist(), pa.string())
-    return pa.table([places, sizes, rows, _deleted(plan), matching, texts], schema=TOUCHED_SCHEMA)
+    outcome = pa.array(outcomes.tolist(), pa.string())
+    return pa.table([places, sizes, rows, deleted, matching, outcome], schema=TOUCHED_SCHEMA)
 
 
 def _holding(plan: ScanPlan) -> ScanPlan:
@@ -337,13 +352,9 @@ def _holding(plan: ScanPlan) -> ScanPlan:
     return plan.at(np.flatnonzero(pc.greater(_live(plan), 0).to_numpy()))
 
 
-def _deleted(plan: ScanPlan) -> pa.ChunkedArray:
-    return plan.deletes.column("cardinality").take(plan.files.column("vector")).fill_null(0)
-
-
 def _live(plan: ScanPlan) -> pa.ChunkedArray:
-    """The rows of each file that are not deleted; null if its rows are not recorded."""
-    return pc.subtract(plan.files.column("record_count"), _deleted(plan))
+    """The number of live rows of each file; null if it is not recorded."""
+    return pc.subtract(plan.files.column("record_count"), plan.deleted_rows)
 
 
 def _sum_known(counts: pa.ChunkedArray) -> int | None:

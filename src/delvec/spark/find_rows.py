@@ -1,10 +1,10 @@
-"""Finding rows: from a located frame to a bitmap for each file, aggregated in the JVM.
+"""Finding rows: from a frame with the places of rows to a bitmap for each file, aggregated in the JVM.
 
     group   the file, and the row's chunk of 32,768 rows
-    bits    4 KiB: Spark's own bitmap aggregate over the rows' positions in the chunk
+    bits    4 KiB: Spark's bitmap aggregate over the positions in the chunk
 
-What reaches the driver is at most 4 KiB for each chunk that holds a row, however many rows were found. Of
-files with few rows each row's file and position are collected, as one number: that spares Spark a shuffle.
+The driver gets at most 4 KiB for each chunk in which a row was found, however many rows were found. For files
+with few rows it collects the file and position of each row as one number instead, which needs no shuffle.
 """
 
 from __future__ import annotations
@@ -25,16 +25,18 @@ from delvec.spark.progress import ROWS_FOUND, tell
 
 CHUNK_BITS = 15
 CHUNK_BYTES = (1 << CHUNK_BITS) // 8
-_ROW_BITS = 31  # of a number of 63, the others being the file's
+_ROW_BITS = 31  # of a number with 63 bits; the others are the number of the file
 
 
 @dataclass(frozen=True, slots=True)
 class FoundRows:
-    """The rows of each file, by the path that Spark shows.
+    """The rows that were found.
 
-    ``count`` is the number of rows in the frame: more than the distinct ones where a row was there twice.
-    ``flagged`` is the number of those for which the flag was true. ``stored``: the files' new vectors, where
-    executors made and stored them (`store_on_executors`); then there is nothing in ``files``.
+    files     the rows of each file, by the path that Spark returns
+    count     number of rows in the frame; a row that the frame has twice counts twice
+    flagged   number of rows for which the flag was true
+    stored    new vectors of the files, if executors made and stored them (`store_on_executors`): then
+              ``files`` is empty
     """
 
     files: Mapping[str, Bitmap]
@@ -50,7 +52,7 @@ class FoundRows:
 
 
 def find_rows(frame: DataFrame, path: str, row: str, flag: Column | None = None) -> FoundRows:
-    """The rows that the frame's columns ``path`` and ``row`` name."""
+    """The rows whose places are in the columns ``path`` and ``row`` of the frame."""
     files: dict[str, list[tuple[int, bytes]]] = {}
     found = row_bits(frame, path, row, flag).toArrow()
     paths, chunks, bits, counts, flagged = (column.to_pylist() for column in found.columns)
@@ -64,7 +66,7 @@ def find_rows(frame: DataFrame, path: str, row: str, flag: Column | None = None)
 def find_few_rows(
     frame: DataFrame, path: str, row: str, paths: Mapping[int, str], flag: Column | None = None
 ) -> FoundRows:
-    """The same, of files that have few rows at all; ``paths`` by their numbers (`files.number_of`)."""
+    """The same for files with few rows; ``paths`` by the numbers of the files (`file_paths.number_of`)."""
     far = f"raise_error(concat('a row is too far from the first of its file: ', {path}))"
     key = f"shiftleft({number_of(path)}, {_ROW_BITS}) | {row}"
     found = frame.select(
@@ -77,8 +79,8 @@ def find_few_rows(
 
 
 def _by_file(keys: np.ndarray, paths: Mapping[int, str]) -> dict[str, Bitmap]:
-    """The rows of each file; of keys that have both in one number, some of them maybe twice."""
-    keys = np.sort(keys, kind="stable")  # each task's are in order
+    """The rows of each file, from keys that contain the file's number and the row; keys may repeat."""
+    keys = np.sort(keys, kind="stable")  # quick: the keys of each task are in order
     files = keys >> _ROW_BITS
     starts = np.flatnonzero(np.diff(files, prepend=-1))
     bitmaps = {}
@@ -94,7 +96,7 @@ def _by_file(keys: np.ndarray, paths: Mapping[int, str]) -> dict[str, Bitmap]:
 
 
 def row_bits(frame: DataFrame, path: str, row: str, flag: Column | None = None) -> DataFrame:
-    """A row for each chunk: the file, the chunk, its bits, the count of rows and of those with the flag."""
+    """A row for each chunk: file, chunk, bits, number of rows, number of rows for which the flag is true."""
     bits = F.expr(f"bitmap_construct_agg(bitmap_bit_position({row} + 1))")
     groups = frame.groupBy(F.col(path), F.expr(f"shiftright({row}, {CHUNK_BITS})"))
     return groups.agg(bits, F.expr("count(1)"), F.sum(_flagged(flag)))
@@ -104,20 +106,12 @@ def _flagged(flag: Column | None) -> Column:
     return F.lit(0) if flag is None else F.when(flag, F.lit(1)).otherwise(F.lit(0))
 
 
-def united(found: Bitmap, old: Bitmap | None) -> tuple[Bitmap, int]:
-    """A file's new vector, which includes the old one, and how many rows of it are new."""
-    if old is None:
-        return found, found.cardinality
-    both = old | found
-    return both, both.cardinality - old.cardinality
-
-
 def positions(chunks: Sequence[tuple[int, bytes]]) -> np.ndarray:
-    """The positions in the file of the bits that are set, in order; of chunks by number."""
+    """The positions in the file of the bits that are set, in order; ``chunks`` are (number, bits)."""
     numbers, bits = zip(*sorted(chunks), strict=True)
     octets = np.frombuffer(b"".join(bits), np.uint8)
-    held = np.flatnonzero(octets)  # few, as a rule: only these are looked into
-    octet, bit = np.nonzero(np.unpackbits(octets[held, np.newaxis], axis=1, bitorder="little"))
-    inside = held[octet]
+    nonzero = np.flatnonzero(octets)  # usually few
+    octet, bit = np.nonzero(np.unpackbits(octets[nonzero, np.newaxis], axis=1, bitorder="little"))
+    inside = nonzero[octet]
     first = np.array(numbers, np.int64) << CHUNK_BITS
     return first[inside // CHUNK_BYTES] + (inside % CHUNK_BYTES) * 8 + bit

@@ -1,6 +1,6 @@
-"""Large vectors, read and expanded on the executors: the driver never holds them.
+"""Large delete sets, loaded and expanded on the executors, so that the driver never has them in memory.
 
-The one part of a scan that runs Python on executors: it asks first whether they have what it needs.
+This is the only part of a scan that runs Python on executors. It checks first that delvec is installed there.
 """
 
 from __future__ import annotations
@@ -11,23 +11,26 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from delvec.deletes.applied import VECTOR_COLUMNS
-from delvec.deletes.examine import examine_vectors
+from delvec.chunked import Rows
+from delvec.deletes.examine import examine
+from delvec.deletes.loader import trusted
+from delvec.deletes.sets import DeleteSets
 from delvec.errors import UnsupportedFeatureError
-from delvec.spark.vector_join import VectorFiles, chunk_batches
+from delvec.spark.vector_join import chunk_batches
 from delvec.storage import Storage, open_storage
 
-_VECTORS_PER_TASK = 64
+_DELETES_PER_TASK = 64
+_FIRST_KEY = "first_key"
 _SCHEMA = "key bigint, words array<bigint>"
 
 
-def load_chunks(spark: SparkSession, storage: Storage, vectors: VectorFiles) -> DataFrame:
-    """The chunks of all vectors, as `vectors.chunks_of` has them."""
+def load_chunks(spark: SparkSession, storage: Storage, sets: DeleteSets, first_keys: Rows) -> DataFrame:
+    """The chunks of `vector_join.chunks_of`. If several deletes apply to a file, each has its own chunks."""
     check_executors(spark, "vectors are too large for the driver, and the executors cannot load them")
     root, options = storage.root, dict(storage.options)
-    table = vectors.deletes.append_column("first_key", pa.array(vectors.first_keys))
-    frame = spark.createDataFrame(table.select(["first_key", *VECTOR_COLUMNS]))
-    tasks = max(1, len(table) // _VECTORS_PER_TASK)
+    table = sets.describe().append_column(_FIRST_KEY, pa.array(first_keys[sets.file]))
+    frame = spark.createDataFrame(table)
+    tasks = max(1, len(table) // _DELETES_PER_TASK)
 
     def expand(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _expand(root, options, batches)
@@ -40,20 +43,17 @@ def _expand(
 ) -> Iterator[pa.RecordBatch]:
     storage = open_storage(root, options)
     for batch in batches:
-        deletes = pa.Table.from_batches([batch])
-        keys = deletes.column("first_key").to_pylist()
-        for found in examine_vectors(storage, deletes):
-            if found.bitmap is None:
-                assert found.error is not None
-                raise found.error
-            yield from chunk_batches([(keys[found.row], found.bitmap)])
+        table = pa.Table.from_batches([batch])
+        first_keys = table.column(_FIRST_KEY).to_pylist()
+        for examined in examine(storage, DeleteSets.from_description(table)):
+            yield from chunk_batches([(first_keys[examined.pair], trusted(examined))])
 
 
 def check_executors(spark: SparkSession, why: str) -> None:
-    """Refuse to go on where executors lack what delvec's code on them needs; ``why`` it is asked for."""
+    """Raise an error if the executors cannot run delvec; ``why`` says what needs it."""
 
     def probe(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import delvec.deletes.examine  # noqa: F401, PLC0415 - whether the executor can
+        import delvec.deletes.examine  # noqa: F401, PLC0415 - fails if it is not installed
 
         yield from batches
 

@@ -49,8 +49,7 @@ def rows(
 
 def files(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     """The plan's files: location, size, rows, deleted rows, partition values."""
-    deleted = plan.deletes.column("cardinality").take(plan.files.column("vector")).fill_null(0)
-    table = plan.files.select(_FILE_COLUMNS).add_column(3, "deleted_count", deleted)
+    table = plan.files.select(_FILE_COLUMNS).add_column(3, "deleted_count", plan.deleted_rows)
     if not any(spec.fields for spec in plan.specs.values()):
         table = table.drop_columns(["partition"])  # Spark has no struct without fields
     # Otherwise Spark would read a timestamp without a zone as one in the session's zone.

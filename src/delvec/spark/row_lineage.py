@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from delvec.deletes.loader import DeleteLoader
 from delvec.plan import ScanPlan
 from delvec.row_delta import WriteRules
 from delvec.schema import Field, Struct
@@ -31,7 +32,11 @@ def lineage_fields(rules: WriteRules) -> tuple[Field, ...]:
 
 
 def parts_with_lineage(
-    spark: SparkSession, plan: ScanPlan, storage: Storage, fields: tuple[Field, ...]
+    spark: SparkSession,
+    plan: ScanPlan,
+    storage: Storage,
+    fields: tuple[Field, ...],
+    loader: DeleteLoader | None = None,
 ) -> list[ScanPart]:
     """The parts of the scan of ``plan`` with each row's id and version, in the two columns ``fields``."""
     columns = tuple(field.name for field in fields)
@@ -63,7 +68,7 @@ def parts_with_lineage(
         joined = part.frame.join(of_files, F.expr(f"{path} = {named}"), "left")
         return replace(part, frame=joined.selectExpr(*map(quoted, others), *lineage))
 
-    return [with_lineage(part) for part in scan_parts(spark, wider, storage)]
+    return [with_lineage(part) for part in scan_parts(spark, wider, storage, loader)]
 
 
 def moved(frame: DataFrame, columns: tuple[str, ...], new: str, *others: str) -> DataFrame:

@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from delvec import predicate
 from delvec.deletes.applied import verify_applied
+from delvec.deletes.loader import DeleteLoader
 from delvec.errors import InvalidOperationError
 from delvec.formats import Snapshot, Table
 from delvec.plan import MATCH_ALL, Base, ScanPlan
@@ -63,6 +64,7 @@ class Target:
     run       how often the statement has run, this run included
     level     the isolation level that the user asked for
     alias     the name of the table in conditions and values, for example in subqueries
+    deletes   loads deletes of the table, each of them once
     """
 
     spark: SparkSession
@@ -74,6 +76,7 @@ class Target:
     run: int = 1
     level: Isolation | None = None
     alias: str | None = None
+    deletes: DeleteLoader = field(kw_only=True)
     started: float = field(default_factory=time.monotonic)
 
     @classmethod
@@ -97,8 +100,9 @@ class Target:
             snapshot = table.snapshot()
         if alias is None and default_alias is not None and not snapshot.schema.find(default_alias):
             alias = default_alias
-        load_rules = _loaded_once(snapshot, verb)
-        return cls(spark, table, snapshot, verb, sql_settings(spark), load_rules, run, level, alias)
+        load_rules, loader = _loaded_once(snapshot, verb), DeleteLoader(table.storage)
+        settings = sql_settings(spark)
+        return cls(spark, table, snapshot, verb, settings, load_rules, run, level, alias, deletes=loader)
 
     @property
     def rules(self) -> WriteRules:
@@ -175,7 +179,7 @@ class Target:
 
     def scan(self, plan: ScanPlan) -> DataFrame:
         """The live rows of the plan's files."""
-        return scan(self.spark, plan, self.storage)
+        return scan(self.spark, plan, self.storage, self.deletes)
 
     def matching(self, plan: ScanPlan, where: str | Column | None, *, lineage: bool = False) -> DataFrame:
         """The live rows for which ``where`` is true, with their file and position; ``lineage``: also with
@@ -198,8 +202,10 @@ class Target:
         """The same rows in parts, deleted rows included. Each part is joined or filtered on its own."""
         if lineage and self.lineage:
             fields = lineage_fields(self.rules)
-            return few_parts(parts_with_lineage(self.spark, plan, self.storage, fields))
-        return few_parts(scan_parts(self.spark, plan, self.storage))
+            parts = parts_with_lineage(self.spark, plan, self.storage, fields, self.deletes)
+        else:
+            parts = scan_parts(self.spark, plan, self.storage, self.deletes)
+        return few_parts(parts)
 
     @property
     def lineage(self) -> tuple[str, ...]:
@@ -244,10 +250,9 @@ def cannot_fail(plan: ScanPlan, where: str | Column) -> bool:
 
 
 def live_rows(plan: ScanPlan) -> int | None:
-    """The rows of the plan's files that are not deleted; None if a file's count is not recorded."""
-    records = plan.files.column("record_count")
-    deleted = plan.deletes.column("cardinality").take(plan.files.column("vector")).fill_null(0)
-    if records.null_count:
+    """The number of rows of the plan's files that are not deleted; None if a file's count is not recorded."""
+    records, deleted = plan.files.column("record_count"), plan.deleted_rows
+    if records.null_count or deleted.null_count:
         return None
     return int(pc.sum(records).as_py() or 0) - int(pc.sum(deleted).as_py() or 0)
 

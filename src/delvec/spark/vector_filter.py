@@ -1,17 +1,18 @@
-"""Deletion vectors of a few files as an array of words: a scalar subquery hands it to every task.
+"""Deleted rows of a few files as an array of words, which a scalar subquery sends to every task.
 
-    words   of all files, one file after the other, as many of each; bit ``row & 63`` of a file's word
-            ``row >> 6`` says that the row is deleted. A file's last word has no bit set: rows beyond its
-            words are looked up there
-    slots   some bits of a file's number (`files.number_of`) are a slot, which no two files share; it holds
-            the place of the file's first word. They are few, and a literal
+    words   the words of all files, one file after the other, the same number for each file. Bit ``row & 63``
+            of a file's word ``row >> 6`` is set if the row is deleted. The last word of a file has no bit
+            set: rows after the words are looked up there
+    slots   some bits of a file's number (`file_paths.number_of`) are its slot; no two files have the same
+            slot. The slot contains the index of the file's first word. The table of slots is small and is
+            passed as a literal
 
-A row's bit is looked up in the scan's own filter: no key is made and no join is run, which takes about half
-of what the join takes (`vectors.py`). It pays where most chunks hold a deleted row, as the rows between them
-are shipped too. With Spark's tasks, that is: so there is a limit.
+The filter of the scan looks up the row's bit. It computes no join key and runs no join, so it takes about
+half the time of the join (`vector_join`). It pays off if most chunks have a deleted row, because the array
+also has the bits of the chunks between them. The array is sent with the tasks, so its size is limited.
 
-The filter is an expression of one size, whatever the number of files: a comparison with each of them would
-grow the method that Spark generates beyond what the JVM compiles, and a row would take a microsecond.
+The size of the filter expression does not depend on the number of files. A comparison with each file would
+make the method that Spark generates too large for the JVM's compiler, and a row would take a microsecond.
 """
 
 from __future__ import annotations
@@ -30,24 +31,26 @@ from delvec.chunked import Rows
 from delvec.spark.vector_join import CHUNK_BYTES, CHUNK_ROWS, WORDS
 
 FEW_FILES = 32
-"""The slots of more files would be too many for an expression."""
+"""More files would need too many slots for an expression."""
 
 MOST_BYTES = 8 << 20
-"""Each task is sent the words: more are broadcast and joined."""
+"""The words are sent with each task. Larger ones are broadcast and joined instead."""
 
 SMALL_BYTES = 64 << 10
-"""So few words are worth no join, however few rows they say are deleted."""
+"""Up to this size words are better than a join, even if very few rows are deleted."""
 
-# The words may be so many times what the chunks with a deleted row are.
+# The words may be this many times as large as the chunks with a deleted row.
 _SPARSE = 2
 _NUMBER_BITS = 32
 _MOST_SLOT_BITS = 10
-_NO_FILE = -1 << 30  # of a slot: so far before the first word that no row reaches one
+_NO_FILE = -1 << 30  # in a slot without a file: so far before the first word that no row reaches a word
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words, ``each`` of a file; and the slots, of the bits of a file's number from ``shift`` on."""
+    """``each`` is the number of words of a file; the slot of a file is its number shifted right by ``shift``,
+    modulo the number of slots.
+    """
 
     words: Rows
     each: int
@@ -55,35 +58,32 @@ class Words:
     shift: int
 
 
-def gathered(vectors: Sequence[Bitmap], numbers: Rows) -> Words | None:
-    """The words of files with these vectors and numbers; None where chunks are better."""
+def words_of(vectors: Sequence[Bitmap], numbers: Rows) -> Words | None:
+    """The words of files, given the deleted rows and the number of each; None if chunks are better."""
     if len(vectors) > FEW_FILES:
         return None
     rows = [0 if (last := vector.max()) is None else (last | (CHUNK_ROWS - 1)) + 1 for vector in vectors]
     each = max(rows) // 64 + 1
     size = 8 * each * len(vectors)
     most = sum(min(v.cardinality, count // CHUNK_ROWS) for v, count in zip(vectors, rows, strict=True))
-    if size > MOST_BYTES or _is_sparse(size, most):  # seen before any word is made
+    if size > MOST_BYTES or _is_sparse(size, most):  # before any word is allocated
         return None
     words = np.zeros((len(vectors), each), np.int64)
-    for held, vector, count in zip(words, vectors, rows, strict=True):
-        held[: count // 64] = np.packbits(vector.to_mask(count), bitorder="little").view(np.int64)
+    for file_words, vector, count in zip(words, vectors, rows, strict=True):
+        file_words[: count // 64] = np.packbits(vector.to_mask(count), bitorder="little").view(np.int64)
     if _is_sparse(size, int(np.count_nonzero(words[:, :-1].reshape(-1, WORDS).any(axis=1)))):
         return None
-    found = _slots(numbers, each)
-    if found is None:
-        return None
-    slots, shift = found
-    return Words(words.reshape(-1), each, slots, shift)
+    slots = _slots(numbers, each)
+    return None if slots is None else Words(words.reshape(-1), each, *slots)
 
 
 def _is_sparse(size: int, chunks: int) -> bool:
-    """Whether so many chunks are much smaller than so many bytes of words."""
+    """Whether ``size`` bytes of words are much larger than this number of chunks."""
     return size > max(SMALL_BYTES, _SPARSE * chunks * CHUNK_BYTES)
 
 
 def _slots(numbers: Rows, each: int) -> tuple[Rows, int] | None:
-    """The slots of files with so many words each, and the first of the bits that are the slot."""
+    """The slots of files that have ``each`` words, and the shift; None if no bits distinguish the files."""
     for bits in range((len(numbers) - 1).bit_length(), _MOST_SLOT_BITS + 1):
         for shift in range(_NUMBER_BITS - bits + 1):
             slots = (numbers >> shift) & ((1 << bits) - 1)
@@ -95,9 +95,11 @@ def _slots(numbers: Rows, each: int) -> tuple[Rows, int] | None:
 
 
 def is_live(spark: SparkSession, words: Words, *, number: str, row: str, lost: str) -> Column:
-    """That a row is not deleted, by the expressions ``number`` of its file and ``row`` of its position.
+    """The condition that a row is not deleted; ``number`` and ``row`` are expressions for the number of its
+    file and its position.
 
-    ``lost`` is what comes of a row without a position, or of a file that has no slot: it should raise.
+    ``lost`` is evaluated for a row without a position or of a file that has no slot: it should raise an
+    error.
     """
     slot = f"CAST(shiftright({number}, {words.shift}) & {len(words.slots) - 1}L AS INT)"
     first = f"get(array({', '.join(f'{place}L' for place in words.slots)}), {slot})"
@@ -108,7 +110,7 @@ def is_live(spark: SparkSession, words: Words, *, number: str, row: str, lost: s
 
 
 def _array(spark: SparkSession, numbers: Rows) -> Column:
-    """The numbers as one value, which Spark sends to the tasks."""
+    """The numbers as one value, which Spark sends with the tasks."""
     kind = ArrayType(LongType(), containsNull=False)
     table = pa.table({"words": pa.array([numbers], pa.list_(pa.int64()))})
     return spark.createDataFrame(table, StructType([StructField("words", kind, nullable=False)])).scalar()

@@ -1,0 +1,77 @@
+"""Which deletes apply to which data files of a plan.
+
+    vector         applies to its file, and replaces the file's position files
+    position file  applies to the files of its group whose data sequence is not above its own sequence;
+                   a sequence that is not recorded excludes nothing
+
+What each delete contains is not looked at here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delvec.chunked import Mask, Rows
+from delvec.plan import POSITION_FILE, ScanPlan
+
+_UNKNOWN = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteMatches:
+    """Pairs of a data file and a delete that applies to it: ``file[n]`` is a row of ``ScanPlan.files``,
+    ``delete[n]`` a row of ``ScanPlan.deletes``. Pairs are ordered by file.
+    """
+
+    file: Rows
+    delete: Rows
+
+
+def match_deletes(plan: ScanPlan) -> DeleteMatches:
+    """All pairs of a data file and a delete that applies to it, deletes of unknown kinds included."""
+    vector = plan.files.column("vector")
+    has_vector = pc.is_valid(vector).to_numpy()
+    of_vectors = np.flatnonzero(has_vector)
+    vectors = pc.drop_null(vector).to_numpy().astype(np.int64)
+    of_groups, grouped = _expand_groups(plan)
+    if not len(of_groups):
+        return DeleteMatches(of_vectors, vectors)
+    applies = _apply_by_rule(plan, has_vector, of_groups, grouped)
+    files = np.concatenate([of_vectors, of_groups[applies]])
+    deletes = np.concatenate([vectors, grouped[applies]])
+    order = np.argsort(files, kind="stable")
+    return DeleteMatches(files[order], deletes[order])
+
+
+def _expand_groups(plan: ScanPlan) -> tuple[Rows, Rows]:
+    """Each file that has a group, paired with each delete of the group."""
+    group = plan.files.column("delete_group")
+    files = np.flatnonzero(pc.is_valid(group).to_numpy())
+    if not len(files):
+        return files, files
+    groups = pc.drop_null(group).to_numpy().astype(np.int64)
+    lengths = np.array([len(deletes) for deletes in plan.delete_groups], np.int64)
+    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    members = np.concatenate([np.array(deletes, np.int64) for deletes in plan.delete_groups])
+    counts = lengths[groups]
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(files, counts), members[np.repeat(starts[groups], counts) + within]
+
+
+def _apply_by_rule(plan: ScanPlan, has_vector: Mask, files: Rows, deletes: Rows) -> Mask:
+    """Which pairs of a file and a delete of its group satisfy the rules of position files."""
+    is_position_file = pc.equal(plan.deletes.column("kind"), POSITION_FILE).to_numpy()[deletes]
+    data = _numbers(plan.files.column("data_sequence"))[files]
+    delete = _numbers(plan.deletes.column("sequence"))[deletes]
+    is_older = (data <= delete) | (delete == _UNKNOWN)  # an unknown data sequence is below all others
+    applies: Mask = ~is_position_file | (is_older & ~has_vector[files])
+    return applies
+
+
+def _numbers(sequences: pa.ChunkedArray) -> Rows:
+    numbers: Rows = pc.fill_null(sequences, _UNKNOWN).to_numpy()
+    return numbers

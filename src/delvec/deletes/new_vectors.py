@@ -1,0 +1,65 @@
+"""New vectors of a ``RowDelta``: the old deleted rows of a file and those that a verb has found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from delvec import blob
+from delvec.bitmap import Bitmap
+from delvec.deletes.loader import DeleteLoader
+from delvec.deletes.sets import DeleteSets
+from delvec.plan import DELETES_SCHEMA, DELETION_VECTOR, POSITION_VECTOR, ScanPlan
+from delvec.storage import Storage
+
+
+def new_vector(file_id: int, found: Bitmap, old: Bitmap | None) -> dict[str, Any]:
+    """A row of ``RowDelta.vectors``: the file's old deleted rows and those found."""
+    both = found if old is None else old | found
+    return {
+        "file_id": file_id,
+        "rows": blob.encode(both),
+        "cardinality": both.cardinality,
+        "deleted": both.cardinality - (0 if old is None else old.cardinality),
+    }
+
+
+def with_new_vectors(plan: ScanPlan, vectors: pa.Table) -> ScanPlan:
+    """The plan with new vectors instead of its deletes: one for each file, in the order of its files."""
+    places = plan.files.column("location").to_pylist()
+    deletes = [_delete(vector, place) for vector, place in zip(vectors.to_pylist(), places, strict=True)]
+    files = plan.files
+    for name, values in (("vector", range(len(places))), ("delete_group", [None] * len(places))):
+        index = files.schema.get_field_index(name)
+        files = files.set_column(index, name, pa.array(values, pa.int32()))
+    return replace(
+        plan, files=files, deletes=pa.Table.from_pylist(deletes, schema=DELETES_SCHEMA), delete_groups=()
+    )
+
+
+def load_new_vector(storage: Storage, vector: Mapping[str, Any], data_file: str) -> Bitmap:
+    """All deleted rows of a row of ``RowDelta.vectors``, also if an executor has stored them."""
+    if vector["rows"] is not None:
+        return blob.decode(vector["rows"])
+    deletes = pa.Table.from_pylist([_delete(vector, data_file)], schema=DELETES_SCHEMA)
+    (bitmap,) = DeleteLoader(storage).load(DeleteSets.of_vectors(deletes))
+    assert bitmap is not None
+    return bitmap
+
+
+def _delete(vector: Mapping[str, Any], data_file: str) -> dict[str, Any]:
+    """A row of ``RowDelta.vectors`` as a row of ``ScanPlan.deletes``."""
+    rows = vector["rows"]
+    return {
+        "kind": POSITION_VECTOR,
+        "encoding": DELETION_VECTOR,
+        "inline": None if rows is None else blob.bare(rows),
+        "location": vector["location"],
+        "offset": vector["offset"],
+        "length": vector["length"] if rows is None else len(rows),
+        "cardinality": vector["cardinality"],
+        "referenced_file": data_file,
+    }
