@@ -103,8 +103,7 @@ kind             ``position-vector``: deleted rows of one data file, as a bitmap
                  ``equality-file``: values of deleted rows; refused by every reader so far
 encoding         ``deletion-vector``: the framed Roaring blob of `delvec.blob`; ``full-row``: rows of a file
 location, offset, length   the whole blob with its frame, or the whole file; ``location`` is null for an
-                           inline
-                 blob, ``offset`` is null for a whole file
+                 inline blob, ``offset`` is null for a whole file
 inline           the blob's magic and vector, without length and checksum
 cardinality      number of deleted rows that the metadata records; of a position file: its number of rows
 sequence         sequence number of the delete; null: the format has none

@@ -209,7 +209,7 @@ ROWS_DELETED = [[5, 64, 4095], [4096], [], [8190], [0, 8191]]
 
 def looked_up(spark, rows):
     """The rows, of a file's number and a position each, that words leave."""
-    found = vector_filter.gathered(
+    found = vector_filter.words_of(
         [Bitmap.from_iterable(positions) for positions in ROWS_DELETED], np.array(OWN)
     )
     assert len(found.slots) > len(OWN)

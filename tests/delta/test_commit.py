@@ -40,6 +40,8 @@ from delvec.errors import CorruptVectorError, FormatError, InvalidOperationError
 from delvec.partition_spec import PartitionField, PartitionSpec
 from delvec.plan import Base
 from delvec.row_delta import (
+    ADDED_DELETES_SCHEMA,
+    REMOVED_DELETES_SCHEMA,
     VECTORS_SCHEMA,
     DeleteForm,
     Operation,
@@ -535,3 +537,19 @@ def test_blind_appends_all_commit(tmp_path: Path) -> None:
         thread.join()
     assert sorted(outcome.version for outcome in outcomes) == list(range(1, 13))
     assert ids(read_rows(table.snapshot().plan(), table.storage)) == list(range(120))
+
+
+@pytest.mark.parametrize(
+    ("name", "schema"),
+    [("added_deletes", ADDED_DELETES_SCHEMA), ("removed_deletes", REMOVED_DELETES_SCHEMA)],
+)
+def test_delete_files_are_refused(name: str, schema: pa.Schema) -> None:
+    table = new_table()
+    delete = {"kind": "position-file", "encoding": "full-row", "location": "/d.parquet", "length": 1}
+    deletes = pa.Table.from_pylist([{key: delete.get(key) for key in schema.names}], schema=schema)
+    snapshot = table.snapshot()
+    delta = RowDelta(snapshot.base, Request(Operation.DELETE), Read("x"), **{name: deletes})
+    with pytest.raises(UnsupportedFeatureError, match=rf"{name} has /d\.parquet, expected none") as refused:
+        table.commit(snapshot, delta)
+    assert refused.value.feature == "delete files"
+    assert table.snapshot().version == snapshot.version

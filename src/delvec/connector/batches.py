@@ -21,7 +21,7 @@ from delvec import predicate
 from delvec.bitmap import Bitmap
 from delvec.connector import arrow_columns, pushdown, row_groups
 from delvec.connector.pushdown import FilterTest
-from delvec.connector.tasks import FilePart
+from delvec.connector.tasks import FilePart, described_deletes
 from delvec.deletes.loader import DeleteLoader
 from delvec.deletes.sets import described
 from delvec.errors import CorruptVectorError, FormatError, UnsupportedFeatureError
@@ -62,7 +62,7 @@ class BatchScan:
 
 def read_parts(scan: BatchScan, parts: Sequence[FilePart]) -> Iterator[pa.RecordBatch]:
     """The live rows of the parts that pass the tests. The deletes of all parts are loaded together."""
-    sets = DeleteLoader(scan.storage).load(described([part.deletes for part in parts]))
+    sets = DeleteLoader(scan.storage).load(described(list(map(described_deletes, parts))))
     for part, deleted in zip(parts, sets, strict=True):
         yield from read_part(scan, part, deleted)
 

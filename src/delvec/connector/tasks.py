@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from delvec.deletes.sets import DeleteSets
+from delvec.deletes.sets import DATA_FILE, DeleteSets
 from delvec.plan import ReadSchema, ScanPlan
 from delvec.schema import Array, DataType, Field, Map, Schema, Struct
 
@@ -25,7 +25,7 @@ class FilePart:
     """A data file, or piece ``piece`` of ``pieces`` of it.
 
     ``constants`` are the values of columns that are not in the file. ``deletes`` are the file's rows of
-    `delvec.deletes.sets.DESCRIPTION_SCHEMA`; empty if no row is deleted.
+    `delvec.deletes.sets.DESCRIPTION_SCHEMA`, without the file's location; empty if no row is deleted.
     """
 
     location: str
@@ -52,10 +52,19 @@ def file_parts(plan: ScanPlan, columns: Sequence[str]) -> Iterator[FilePart]:
                 row["size"],
                 row["read_schema"],
                 {name: row["partition"][name] for name in wanted[row["read_schema"]]},
-                tuple(row["deletes"]),
+                tuple(_without_location(delete) for delete in row["deletes"]),
             )
             pieces = max(1, -(-part.size // LARGEST_PIECE))
             yield from (replace(part, piece=piece, pieces=pieces) for piece in range(pieces))
+
+
+def _without_location(delete: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in delete.items() if name != DATA_FILE}
+
+
+def described_deletes(part: FilePart) -> list[dict[str, Any]]:
+    """The rows of the part's deletes, as `delvec.deletes.sets.described` takes them."""
+    return [{DATA_FILE: part.location, **delete} for delete in part.deletes]
 
 
 def packed(parts: Iterator[FilePart]) -> Iterator[tuple[FilePart, ...]]:

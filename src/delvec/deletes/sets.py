@@ -21,7 +21,8 @@ from delvec.deletes.applied import verify_applied, verify_kinds
 from delvec.deletes.matching import match_deletes
 from delvec.plan import DELETES_SCHEMA, FILES_SCHEMA, ScanPlan
 
-_FILE_COLUMNS = {"data_file": "location", "file_path": "raw_location"}
+DATA_FILE = "data_file"
+_FILE_COLUMNS = {DATA_FILE: "location", "file_path": "raw_location"}
 _DELETE_COLUMNS = (
     "kind",
     "encoding",

@@ -68,8 +68,7 @@ def find(
     *,
     repeated: bool = False,
 ) -> FoundRows:
-    """The rows of the plan's files whose places are in the frame's columns ``places``: the file's path, the
-    row.
+    """The rows of the plan's files whose places, path and row, are in the frame's columns ``places``.
 
     If they may take more than ``DRIVER_BYTES`` as bits, executors make and store the new vectors.
     ``repeated``: the frame may contain a row many times.
