@@ -18,8 +18,8 @@ from delvec.deletes.applied import verify_applied
 from delvec.deletes.new_vectors import new_vector
 from delvec.deletes.sets import DeleteSets
 from delvec.errors import UnsupportedFeatureError
-from delvec.plan import Base, ScanPlan
-from delvec.row_delta import VECTORS_SCHEMA, Read, RowDelta, Verb, Won
+from delvec.plan import ScanPlan
+from delvec.row_delta import VECTORS_SCHEMA, Operation, Read, Request, RowDelta, Verb, Won
 
 
 @pytest.fixture
@@ -131,10 +131,10 @@ def test_by_conflicts(plan: ScanPlan, monkeypatch) -> None:
 
     monkeypatch.setattr(type(base), "plan", plan_with_group)
     vectors = pa.Table.from_pylist([new_vector(2, Bitmap.of(0), None)], schema=VECTORS_SCHEMA)
-    delta = RowDelta(Base(base.version), "DELETE", {}, Read("x"), Verb.DELETE, vectors=vectors)
+    delta = RowDelta(base.base, Request(Operation.DELETE), Read("x"), Verb.DELETE, vectors=vectors)
     won = [Won(base.version + 1, "DELETE", Verb.DELETE)]
     with pytest.raises(UnsupportedFeatureError, match="a group of deletes"):
-        rebased(delta, base, base, won, storage=table.storage, engine=None)
+        rebased(delta, base, base, won, storage=table.storage, probe=None)
 
 
 def test_metadata_of_such_a_table_is_still_shown(plan: ScanPlan) -> None:
