@@ -1,8 +1,8 @@
-"""Delta tables from plain Python rows, and the rows that are live in them.
+"""Delta tables written from plain Python rows, without delvec's writer and without Spark.
 
-``Lake`` writes data files one by one, each from a list of rows, and keeps the model beside: the rows that are
-not deleted. What another writer may do differently is an argument: layout, column mapping, sizes, row groups,
-where vectors are kept, what the log says of a file.
+``Lake`` writes data files one by one, each from a list of rows, and remembers which rows are live. Arguments
+select what writers do differently: layout, column mapping, file sizes, row groups, how vectors are stored and
+what the log says about a file.
 """
 
 from __future__ import annotations
@@ -115,11 +115,11 @@ class Lake:
         texts: Mapping[str, str | None] | None = None,
         named: str = "",
     ) -> DataFile:
-        """A data file of these rows, all of one partition, part of the next commit.
+        """Write a data file with these rows, which are all of one partition, for the next commit.
 
-        ``name``: its path below the table. ``stored``: the columns and types it holds, else the table's.
-        ``size``: its length in bytes. ``texts``: partition values as the log has them. ``named``: put before
-        the names of columns in the file, which then only their ids tell.
+        ``name``: its path below the table. ``stored``: its columns and types, by default the table's.
+        ``size``: its length in bytes. ``texts``: the partition values as the log records them. ``named``: a
+        prefix of the column names in the file, so that only their ids identify them.
         """
         model = [{column.name: row.get(column.name) for column in self.schema} for row in rows]
         held = pa.schema([f for f in stored or self.schema if f.name not in self.partition_by])
@@ -140,7 +140,7 @@ class Lake:
         return self.delete(file, deleted) if deleted else file
 
     def delete(self, file: DataFile, positions: Iterable[int]) -> DataFile:
-        """The file with these rows deleted as well, part of the next commit."""
+        """Delete these rows of the file, too, in the next commit."""
         new = DataFile(**{**vars(file), "deleted": file.deleted | frozenset(positions)})
         for index, (old, staged) in enumerate(self._staged):
             if staged is file:
@@ -356,7 +356,7 @@ def escaped(text: str) -> str:
 
 
 def _held(value: Any, kind: pa.DataType, stored: pa.DataType) -> Any:
-    """The value under the names, and in the type, that the file has for it."""
+    """The value with the names and the type that the file stores."""
     if value is None:
         return None
     if pa.types.is_struct(kind):

@@ -1,4 +1,4 @@
-"""A race whose loser is known: another statement commits just before this one's first try."""
+"""Races whose loser is known: another statement commits just before the first attempt of this one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Statement = Callable[[Any], Any]
 
 
 class _Raced:
-    """A format's table, before whose commits others come first."""
+    """A format's table. Before each of its first commits, another statement commits."""
 
     def __init__(self, table: Any, others: Sequence[Callable[[], Any]]) -> None:
         self._table = table
@@ -34,7 +34,7 @@ class _Raced:
 
 
 def losing(spark: Any, location: str, *winners: Statement) -> Any:
-    """The table, opened by one that will lose to each winner in turn, one at each try."""
+    """The table, opened by a writer that loses to each winner in turn, one at each attempt."""
     from delvec.table import Table
 
     table = Table.open(spark, location)
@@ -73,8 +73,8 @@ class _Messages(logging.Handler):
 
 
 @contextmanager
-def told(name: str = "delvec") -> Iterator[list[str]]:
-    """What is logged inside."""
+def log_messages(name: str = "delvec") -> Iterator[list[str]]:
+    """The messages that are logged in the ``with`` block."""
     logger, handler = logging.getLogger(name), _Messages()
     level = logger.level
     logger.addHandler(handler)

@@ -1,4 +1,4 @@
-"""What tests of the verbs share: small tables, what is in them, and that nothing changed."""
+"""Small tables for tests of the verbs, checks of their rows, and checks that nothing changed."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ def rows_of(table: Any) -> list[tuple[Any, ...]]:
 
 
 def holds(table: Any, rows: Any) -> None:
-    """The table has these rows, and no others."""
+    """Assert that the table has exactly these rows."""
     names = table.schema.names
     same(table.to_df(), [dict(zip(names, row, strict=True)) for row in rows])
 
 
 def read_alike_by_others(table: Any, *readers: Callable[[str], Any]) -> None:
-    """delta-rs and DuckDB, or the readers named, read the rows that delvec reads."""
+    """Assert that delta-rs and DuckDB, or the given readers, read the rows that delvec reads."""
     mine = multiset(collected(table.to_df()))
     for read in readers or (read_by_delta_rs, read_by_duckdb):
         theirs = multiset(plain(row) for row in read(table.location))
@@ -92,7 +92,7 @@ def read_alike_by_others(table: Any, *readers: Callable[[str], Any]) -> None:
 
 @contextmanager
 def unchanged(table: Any) -> Iterator[None]:
-    """Nothing inside changes the table: version, rows, the session's settings; and nothing is left behind."""
+    """Assert that the ``with`` block changes neither version, rows nor settings, and leaves no file."""
     spark = table._spark
     before = (table.version, stored_rows(table), settings_of(spark))
     yield
@@ -102,13 +102,13 @@ def unchanged(table: Any) -> Iterator[None]:
 
 @contextmanager
 def refused(table: Any, error: type[Exception], match: str) -> Iterator[None]:
-    """What is inside raises this error, and the table is as before."""
+    """Assert that the ``with`` block raises this error and leaves the table as it was."""
     with unchanged(table), pytest.raises(error, match=match):
         yield
 
 
 def stored_rows(table: Any) -> Counter[str]:
-    """The rows of the newest version, read without Spark: as the table's object sees it, and anew."""
+    """The rows of the newest version, read without Spark: from the open table and from a new one."""
     seen = table._table
     fresh = detect.open_table(table.location)
     found, again = (multiset(read_rows(t.snapshot().plan(), t.storage)) for t in (seen, fresh))
@@ -127,14 +127,14 @@ def staged(table: Any) -> list[str]:
 
 
 def actions(table: Any, version: int | None = None) -> list[dict[str, Any]]:
-    """The actions of a commit, the newest unless told."""
+    """The actions of a commit, by default of the newest."""
     number = table.version if version is None else version
     text = (Path(table.location) / f"_delta_log/{number:020d}.json").read_text()
     return [json.loads(line) for line in text.splitlines()]
 
 
 def action_counts(table: Any, version: int | None = None) -> dict[str, int]:
-    """How many files a commit added, removed and gave a vector to, and how many change files it has."""
+    """The numbers of files that a commit added, removed or gave a vector to, and of its change files."""
     found = actions(table, version)
     adds = [action["add"] for action in found if "add" in action]
     vectored = {add["path"] for add in adds if add.get("deletionVector")}

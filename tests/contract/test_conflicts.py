@@ -17,7 +17,7 @@ import pytest
 from contract.kinds import Kind
 from delvec import detect
 from delvec.verify import verify_table
-from racing import compact, losing, told
+from racing import compact, log_messages, losing
 from verbs import rows_of
 
 pytestmark = pytest.mark.spark
@@ -193,7 +193,7 @@ def test_another_cell(spark: Any, place: Path, winner: str, loser: str, how: str
 def run_cell(spark: Any, place: Path, winner: str, loser: str, how: str) -> None:
     first, second = WINNERS[winner], LOSERS[loser]
     table = losing(spark, str(place), first.run)
-    with told() as messages:
+    with log_messages() as messages:
         result = second.run(table)
     assert rows_of(table) == sorted(second.model(first.model(BASE)), key=str)
     assert how_resolved(2, result, messages) == how
