@@ -15,7 +15,8 @@ from scanning import collected, opened
 
 pytestmark = pytest.mark.spark
 
-TABLES = 25
+TABLES = 40
+ORDINARY = 14  # the others are slow
 TEXTS = [
     "",
     "a",
@@ -131,7 +132,9 @@ def random_condition(rng, lake):
     return rng.choice(cases)
 
 
-@pytest.mark.parametrize("seed", range(TABLES))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(n, marks=[pytest.mark.slow] if n >= ORDINARY else []) for n in range(TABLES)]
+)
 def test_a_scan_is_its_model(spark, tmp_path, monkeypatch, seed):
     rng = random.Random(seed)
     if seed % 2:  # as vectors of large tables are applied

@@ -81,7 +81,15 @@ def test_upserts_read_the_target_once(spark, tmp_path, table, kind):
         holds(table, rows(KEPT) + rows(range(6, 10), "s"))
 
 
-@pytest.mark.parametrize("kind", ["range", "cached range", "orderBy", "createDataFrame"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "cached range",
+        "createDataFrame",
+        pytest.param("range", marks=pytest.mark.slow),
+        pytest.param("orderBy", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("clauses", [by_source, matched_only])
 def test_other_clauses_too(spark, tmp_path, table, kind, clauses):
     times, _ = ran(spark, table, clauses(table.merge(SOURCES[kind](spark, tmp_path), ON)))
