@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from delvec.deletes.sets import DATA_FILE, DeleteSets
+from delvec.partition_spec import column_values
 from delvec.plan import ReadSchema, ScanPlan
 from delvec.schema import Array, DataType, Field, Map, Schema, Struct
 
@@ -44,14 +45,16 @@ def file_parts(plan: ScanPlan, columns: Sequence[str]) -> Iterator[FilePart]:
     """
     deletes = DeleteSets.of(plan).describe_by_file()
     wanted = [set(shape.constants).intersection(columns) for shape in plan.read_schemas]
-    files = plan.files.select(["location", "size", "read_schema", "partition"])
+    partitions = plan.files.column("partition").combine_chunks()
+    values = column_values(partitions, plan.specs.values(), sorted(set().union(*wanted)))
+    files = plan.files.select(["location", "size", "read_schema"]).append_column("values", values)
     for batch in files.append_column("deletes", deletes).to_batches():
         for row in batch.to_pylist():
             part = FilePart(
                 row["location"],
                 row["size"],
                 row["read_schema"],
-                {name: row["partition"][name] for name in wanted[row["read_schema"]]},
+                {name: row["values"][name] for name in wanted[row["read_schema"]]},
                 tuple(_without_location(delete) for delete in row["deletes"]),
             )
             pieces = max(1, -(-part.size // LARGEST_PIECE))

@@ -10,7 +10,7 @@ Each group of files (`file_groups`) is one scan. No row goes through Python.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +22,7 @@ from pyspark.sql.types import BooleanType, DataType, LongType, StringType, Struc
 
 from delvec.bitmap import Bitmap
 from delvec.deletes.loader import DeleteLoader
+from delvec.partition_spec import PartitionSpec, column_values
 from delvec.plan import ScanPlan
 from delvec.schema import Field, Primitive, Schema
 from delvec.spark.file_groups import NUMBER, FileGroup, FileKey, file_groups
@@ -94,7 +95,7 @@ def _group_scans(
 ) -> Iterator[_GroupScan]:
     reader, loader = FileReader(spark, storage), loader or DeleteLoader(storage)
     for group in file_groups(plan, storage):
-        yield _GroupScan(spark, reader, loader, plan.schema, group)
+        yield _GroupScan(spark, reader, loader, plan.schema, plan.specs, group)
 
 
 def place_columns(schema: Schema) -> tuple[str, str]:
@@ -154,6 +155,7 @@ class _GroupScan:
     reader: FileReader
     loader: DeleteLoader
     table_schema: Schema
+    specs: Mapping[int, PartitionSpec]
     group: FileGroup
 
     def frame(self) -> DataFrame:
@@ -297,7 +299,9 @@ class _GroupScan:
             columns[_PATH] = pa.array(self.group.paths)
             columns[NUMBER], types[NUMBER] = pa.array(np.arange(len(files))), LongType()
         if self.group.values_by_file:
-            columns[_VALUES] = files.column("partition").combine_chunks()
+            names = [field.name for field in self.group.constants]
+            partitions = files.column("partition").combine_chunks()
+            columns[_VALUES] = column_values(partitions, self.specs.values(), names)
             types[_VALUES] = StructType([spark_field(f) for f in self.group.constants])
         schema = StructType([StructField(self._own(name), kind) for name, kind in types.items()])
         named = {self._own(name): column for name, column in columns.items()}
