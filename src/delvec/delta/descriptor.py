@@ -5,8 +5,8 @@
     p            absolute URI                                in that file
     i            Z85 of magic and vector                     here
 
-``offset`` points at the blob's length field in its file, ``sizeInBytes`` counts magic and vector
-alone. In a plan a delete's length is that of the whole blob, frame included.
+``offset`` is the position of the blob's length field in its file. ``sizeInBytes`` is the size of magic and
+vector. In a plan, the length of a delete is that of the whole blob with its frame.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from delvec.plan import DELETES_SCHEMA, DELETION_VECTOR, POSITION_VECTOR
 
 _UUID_CHARACTERS = 20
 _STORED, _ABSOLUTE, _INLINE = "u", "p", "i"
-# Byte 0 of a vector file is its version, so an offset left out can only mean the first blob.
+# Byte 0 of a vector file is its version, so a missing offset means the first blob.
 _FIRST_OFFSET = 1
 
 
@@ -110,7 +110,7 @@ def _refuse(adds: pa.Table, bad: pa.ChunkedArray, column: str, message: str) -> 
 
 
 def _locations(root: str, adds: pa.Table) -> pa.Array:
-    """Each vector file's location; many vectors share a file, so each name is decoded once."""
+    """The location of each vector's file. Many vectors share a file, so each name is decoded only once."""
     storage = adds.column("dv_storage").combine_chunks()
     named = pc.if_else(
         pc.equal(storage, _INLINE), None, pc.binary_join_element_wise(storage, adds.column("dv_path"), "")
@@ -120,8 +120,8 @@ def _locations(root: str, adds: pa.Table) -> pa.Array:
         if isinstance(named, pa.ChunkedArray)
         else named.dictionary_encode()
     )
-    found = [_location(root, name[0], name[1:]) for name in names.dictionary.to_pylist()]
-    return pa.array(found, pa.string()).take(names.indices)
+    locations = [_location(root, name[0], name[1:]) for name in names.dictionary.to_pylist()]
+    return pa.array(locations, pa.string()).take(names.indices)
 
 
 def _location(root: str, storage: str, path: str) -> str:
@@ -151,7 +151,7 @@ def _inline_bytes(adds: pa.Table) -> pa.Array:
 
 
 def _verify_inline_size(data: bytes, size: int, path: str) -> None:
-    # Z85 works in groups of four bytes, so up to three zeros follow.
+    # Z85 encodes groups of four bytes, so up to three zeros are added.
     if not size <= len(data) < size + 4 or any(data[size:]):
         raise CorruptVectorError(
             f"inline vector has {len(data)} bytes, expected {size} and zeros up to a multiple of 4", path=path

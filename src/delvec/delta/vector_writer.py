@@ -1,4 +1,4 @@
-"""New vectors on their way into the log: packed into files, and the descriptors that name them."""
+"""Writes new vectors to vector files, and makes their descriptors."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _RELATIVE = re.compile(r"(?:(?P<prefix>[^/]+)/)?deletion_vector_(?P<uuid>[0-9a-f
 def store(
     storage: Storage, blobs: Sequence[bytes], table_properties: Mapping[str, str]
 ) -> tuple[list[Body], list[str]]:
-    """Write the framed blobs, as `store_at` does.
+    """Write the framed blobs with `store_at`.
 
-    Returned are a descriptor for each, without its cardinality, and the paths of the files.
+    Returns a descriptor for each blob, without its cardinality, and the paths of the files.
     """
     places = store_at(table_properties, storage, blobs)
     paths = list(dict.fromkeys(path for path, _, _ in places))
@@ -36,25 +36,25 @@ def store(
 def store_at(
     table_properties: Mapping[str, str], storage: Storage, blobs: Sequence[bytes]
 ) -> list[tuple[str, int, int]]:
-    """Write the framed blobs, several to a file of about 2 MiB, as ``row_delta.StoreVectors`` has it."""
+    """Write the framed blobs to files of about 2 MiB. Returns what ``row_delta.StoreVectors`` returns."""
     places: list[tuple[str, int, int]] = []
     for group in _groups(blobs):
         prefix = _prefix(table_properties)
         path = f"{prefix}/" * bool(prefix) + f"deletion_vector_{uuid.uuid4()}.bin"
-        data, found = vector_file.pack_blobs(group)
+        data, positions = vector_file.pack_blobs(group)
         storage.put(path, data)
-        here = location.join(storage.root, path)
-        places += [(here, offset, size + blob.FRAME_SIZE) for offset, size in found]
+        file = location.join(storage.root, path)
+        places += [(file, offset, size + blob.FRAME_SIZE) for offset, size in positions]
     return places
 
 
-def descriptor_at(root: str, found: str, offset: int, length: int) -> Body:
-    """The descriptor of a framed blob of ``length`` bytes that is in the file ``found`` already."""
+def descriptor_at(root: str, file: str, offset: int, length: int) -> Body:
+    """The descriptor of a framed blob of ``length`` bytes in a file that is written already."""
     size = length - blob.FRAME_SIZE
-    inside = found.removeprefix(root.rstrip("/") + "/")
+    inside = file.removeprefix(root.rstrip("/") + "/")
     name = _RELATIVE.fullmatch(inside)
-    if name is None or inside == found:
-        path = f"file://{location.encode(found)}" if found.startswith("/") else location.encode(found)
+    if name is None or inside == file:
+        path = f"file://{location.encode(file)}" if file.startswith("/") else location.encode(file)
         return {"storageType": "p", "pathOrInlineDv": path, "offset": offset, "sizeInBytes": size}
     encoded = z85.encode(uuid.UUID(name["uuid"]).bytes)
     return _stored_at((name["prefix"] or "") + encoded, offset, size)
