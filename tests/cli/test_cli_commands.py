@@ -43,9 +43,8 @@ def test_show_json(delvec, orders):
             "reader version": 3,
             "writer version": 7,
             "reader features": ["deletionVectors"],
-            "writer features": ["deletionVectors", "inCommitTimestamp"],
+            "writer features": ["appendOnly", "deletionVectors", "inCommitTimestamp", "invariants"],
             "id": "210369a6-2047-5a8c-a2a1-425d080514e9",
-            "name": "orders",
         },
         "properties": {"delta.enableDeletionVectors": "true", "delta.enableInCommitTimestamps": "true"},
     }
@@ -166,8 +165,14 @@ def test_history(delvec, orders):
         (0, "CREATE TABLE AS SELECT"),
     ]
     newest = listed["commits"][0]
-    assert newest["parameters"] == {"predicate": "id BETWEEN 21 AND 26"}
-    assert newest["metrics"] == {"numDeletedRows": "4", "numDeletionVectorsUpdated": "1"}
+    assert newest["parameters"] == {"predicate": '["id BETWEEN 21 AND 26"]'}
+    changed = {name: count for name, count in newest["metrics"].items() if count != "0"}
+    assert changed == {
+        "numDeletedRows": "4",
+        "numDeletionVectorsAdded": "1",
+        "numDeletionVectorsUpdated": "1",
+        "numDeletionVectorsRemoved": "1",
+    }
     assert newest["timestamp"] == "2025-01-01T14:00:00+00:00"
 
 

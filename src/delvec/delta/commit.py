@@ -58,7 +58,14 @@ class _Delta:
     txn_id: str
 
 
-def commit(storage: Storage, base: Snapshot, delta: RowDelta, *, clock: Clock = now_ms) -> Outcome:
+def commit(
+    storage: Storage,
+    base: Snapshot,
+    delta: RowDelta,
+    *,
+    clock: Clock = now_ms,
+    new_id: Callable[[], uuid.UUID] = uuid.uuid4,
+) -> Outcome:
     """Put ``delta`` on top of ``base``, unless another commit is there.
 
     A store that fails, and of which it is known that nothing was committed, is raised (StorageError).
@@ -69,7 +76,7 @@ def commit(storage: Storage, base: Snapshot, delta: RowDelta, *, clock: Clock = 
     _verify_allowed(base, delta)
     delta = measured(storage, base, delta, state)
     files = file_changes(storage, base, delta, state, now_ms=clock())
-    ours = _Delta(delta, base, state, files, str(uuid.uuid4()))
+    ours = _Delta(delta, base, state, files, str(new_id()))
     version = base.version + 1
     try:
         written = _put(storage, version, _lines(storage, ours, clock()), ours.txn_id)

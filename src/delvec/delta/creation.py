@@ -34,6 +34,7 @@ def draft(
     partition_by: Sequence[PartitionField] = (),
     table_properties: Mapping[str, str] | None = None,
     now_ms: int,
+    table_id: uuid.UUID | None = None,
 ) -> Snapshot:
     """The snapshot before the first commit of a new table. A location that has a table already is refused.
 
@@ -51,7 +52,7 @@ def draft(
     verify_names(plain, mapped=mapped)
     verify_partitioning(plain, partition_by)
     metadata = Metadata(
-        id=str(uuid.uuid4()),
+        id=str(table_id or uuid.uuid4()),
         name=None,
         description=None,
         provider="parquet",

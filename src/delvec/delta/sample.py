@@ -1,33 +1,43 @@
-"""A small Delta table to look at: 40 orders in two regions, from which rows were deleted twice.
+"""A small Delta table as an example: 40 orders in two regions, from which rows were deleted twice.
 
     version 0   CREATE TABLE AS SELECT   four files of ten rows
     version 1   DELETE                   every third order: a vector on each file, all four in one .bin
     version 2   DELETE                   orders 21 to 26: one vector replaced by a larger one
 
-Names, rows and times are always the same. The log is written as the protocol asks, so any engine that knows
-deletion vectors reads it.
+Names, rows and times are always the same: ids and times are passed to the ordinary commit.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
-import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from delvec import z85
+from delvec import blob, location
 from delvec.bitmap import Bitmap
-from delvec.delta import vector_file
-from delvec.delta.log_files import LOG
+from delvec.delta import creation, properties, vector_file
+from delvec.delta.commit import commit
+from delvec.delta.snapshot import Snapshot
+from delvec.delta.table import DeltaTable
 from delvec.errors import InvalidOperationError
+from delvec.partition_spec import identity_fields
+from delvec.row_delta import (
+    VECTORS_SCHEMA,
+    Committed,
+    Operation,
+    Read,
+    Request,
+    RowCounts,
+    RowDelta,
+    Verb,
+    added_schema,
+)
+from delvec.schema import Field, Primitive, Struct
 from delvec.storage import Storage
-from delvec.version import __version__
 
 ROWS_PER_FILE = 10
 REGIONS = ("eu", "eu", "us", "us")
@@ -37,46 +47,89 @@ FIRST_PLACED = dt.date(2024, 11, 20)
 BETWEEN_COMMITS = dt.timedelta(hours=1)
 
 _TYPES = {"id": "long", "customer": "string", "amount": "double", "placed": "date", "region": "string"}
+_SCHEMA = Struct(tuple(Field(name, Primitive(kind)) for name, kind in _TYPES.items()))
 _NAMES = uuid.UUID("6f7264e5-7200-5000-8000-64656c766563")
 
-Action = dict[str, Any]
 
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    path: str
-    region: str
-    size: int
-    rows: pa.Table
+_DELETES: tuple[tuple[str, Callable[[int], bool]], ...] = (
+    ("id % 3 = 1", lambda order: order % 3 == 1),
+    ("id BETWEEN 21 AND 26", lambda order: 21 <= order <= 26),
+)
+"""The conditions of versions 1 and 2, as text and as functions of an order's id."""
 
 
 def write(storage: Storage) -> None:
-    """Write the table below the storage's root, where no table may be."""
+    """Write the table at the storage's root; refuses a location where a table exists."""
+    draft = creation.draft(
+        storage,
+        _SCHEMA,
+        partition_by=identity_fields(_SCHEMA, ["region"]),
+        table_properties={properties.ENABLE_TIMESTAMPS: "true"},
+        now_ms=_millis(0),
+        table_id=_id("table"),
+    )
+    _commit(storage, draft, _creation(storage, draft))
+    table = DeltaTable(storage)
+    for version in range(1, len(_DELETES) + 1):
+        snapshot = table.snapshot()
+        _commit(storage, snapshot, _deletion(storage, snapshot, version))
+
+
+def _creation(storage: Storage, draft: Snapshot) -> RowDelta:
     files = [_write_data(storage, number) for number in range(len(REGIONS))]
-    thirds = [_positions(file, lambda order: order % 3 == 1) for file in files]
-    larger = thirds[2] | _positions(files[2], lambda order: 21 <= order <= 26)
-    first = _write_vectors(storage, thirds, name="vectors-1")
-    (second,) = _write_vectors(storage, [larger], name="vectors-2")
-    metrics = {"numFiles": len(files), "numOutputRows": sum(len(file.rows) for file in files)}
-    create = _info(0, "CREATE TABLE AS SELECT", {}, metrics)
-    _commit(storage, 0, [create, _protocol(), _metadata(), *(_add(file) for file in files)])
-    metrics = {"numDeletedRows": sum(map(len, thirds)), "numDeletionVectorsAdded": len(files)}
-    actions = [_info(1, "DELETE", {"predicate": "id % 3 = 1"}, metrics)]
-    for file, vector in zip(files, first, strict=True):
-        actions += [_remove(file, 1), _add(file, vector)]
-    _commit(storage, 1, actions)
-    metrics = {"numDeletedRows": len(larger - thirds[2]), "numDeletionVectorsUpdated": 1}
-    delete = _info(2, "DELETE", {"predicate": "id BETWEEN 21 AND 26"}, metrics)
-    _commit(storage, 2, [delete, _remove(files[2], 2, first[2]), _add(files[2], second)])
+    return RowDelta(
+        draft.base,
+        Request(Operation.CREATE_WITH_ROWS),
+        Read(blind=True),
+        Verb.ALTER,
+        RowCounts(inserted=ROWS_PER_FILE * len(files)),
+        added=pa.Table.from_pylist(files, schema=added_schema(draft.spec)),
+    )
 
 
-def _positions(file: _File, condition: Callable[[int], bool]) -> Bitmap:
-    """The rows of the file whose id satisfies the condition."""
-    orders = file.rows["id"].to_pylist()
-    return Bitmap.from_iterable(position for position, order in enumerate(orders) if condition(order))
+def _deletion(storage: Storage, snapshot: Snapshot, version: int) -> RowDelta:
+    """The deletion of version ``version``: a new vector for each file that loses rows."""
+    condition, _ = _DELETES[version - 1]
+    before = [_deleted(number, version - 1) for number in range(len(REGIONS))]
+    after = [_deleted(number, version) for number in range(len(REGIONS))]
+    changed = [number for number in range(len(REGIONS)) if after[number] != before[number]]
+    data, places = vector_file.pack([after[number] for number in changed])
+    path = f"deletion_vector_{_id(f'vectors-{version}')}.bin"
+    storage.put(path, data)
+    files = snapshot.plan().files
+    file_ids = dict(zip(files["location"].to_pylist(), files["file_id"].to_pylist(), strict=True))
+    vectors = [
+        {
+            "file_id": file_ids[location.join(storage.root, _path(number))],
+            "location": location.join(storage.root, path),
+            "offset": offset,
+            "length": size + blob.FRAME_SIZE,
+            "cardinality": len(after[number]),
+            "deleted": len(after[number]) - len(before[number]),
+        }
+        for number, (offset, size) in zip(changed, places, strict=True)
+    ]
+    return RowDelta(
+        snapshot.base,
+        Request(Operation.DELETE, condition),
+        Read(condition),
+        Verb.DELETE,
+        RowCounts(deleted=sum(vector["deleted"] for vector in vectors)),
+        vectors=pa.Table.from_pylist(vectors, schema=VECTORS_SCHEMA),
+    )
 
 
-def _rows(number: int) -> pa.Table:
+def _deleted(number: int, version: int) -> Bitmap:
+    """The rows of a file that are deleted in a version."""
+    conditions = [is_deleted for _, is_deleted in _DELETES[:version]]
+    rows = range(ROWS_PER_FILE)
+    return Bitmap.from_iterable(
+        row for row in rows if any(is_deleted(number * ROWS_PER_FILE + row) for is_deleted in conditions)
+    )
+
+
+def _write_data(storage: Storage, number: int) -> dict[str, Any]:
+    """Write a data file; returns its row of ``RowDelta.added``."""
     ids = range(number * ROWS_PER_FILE, (number + 1) * ROWS_PER_FILE)
     columns = {
         "id": pa.array(ids, pa.int64()),
@@ -84,121 +137,34 @@ def _rows(number: int) -> pa.Table:
         "amount": pa.array([float(i * 37 % 101) + 0.5 for i in ids]),
         "placed": pa.array([FIRST_PLACED + dt.timedelta(days=i) for i in ids]),
     }
-    return pa.table(columns)
-
-
-def _write_data(storage: Storage, number: int) -> _File:
-    region, rows = REGIONS[number], _rows(number)
     sink = pa.BufferOutputStream()
-    pq.write_table(rows, sink)
+    pq.write_table(pa.table(columns), sink)
     data = sink.getvalue().to_pybytes()
-    path = f"region={region}/part-{number:05d}.parquet"
-    storage.put(path, data)
-    return _File(path, region, len(data), rows)
+    storage.put(_path(number), data)
+    return {
+        "location": location.join(storage.root, _path(number)),
+        "size": len(data),
+        "modified_ms": _millis(0),
+        "partition": {"region": REGIONS[number]},
+    }
 
 
-def _write_vectors(storage: Storage, vectors: Sequence[Bitmap], *, name: str) -> list[Action]:
-    """One file with all the vectors; returned are their descriptors."""
-    identifier = uuid.uuid5(_NAMES, name)
-    data, places = vector_file.pack(vectors)
-    storage.put(f"deletion_vector_{identifier}.bin", data)
-    return [
-        {
-            "storageType": "u",
-            "pathOrInlineDv": z85.encode(identifier.bytes),
-            "offset": offset,
-            "sizeInBytes": size,
-            "cardinality": vector.cardinality,
-        }
-        for vector, (offset, size) in zip(vectors, places, strict=True)
-    ]
+def _path(number: int) -> str:
+    return f"region={REGIONS[number]}/part-{number:05d}.parquet"
 
 
-def _commit(storage: Storage, version: int, actions: Sequence[Action]) -> None:
-    lines = b"".join(orjson.dumps(action) + b"\n" for action in actions)
-    if not storage.put_if_absent(f"{LOG}/{version:020d}.json", lines):
+def _commit(storage: Storage, base: Snapshot, delta: RowDelta) -> None:
+    version = base.version + 1
+    outcome = commit(
+        storage, base, delta, clock=lambda: _millis(version), new_id=lambda: _id(f"commit-{version}")
+    )
+    if not isinstance(outcome, Committed):
         raise InvalidOperationError(f"a table already exists: {storage.root}")
+
+
+def _id(name: str) -> uuid.UUID:
+    return uuid.uuid5(_NAMES, name)
 
 
 def _millis(version: int) -> int:
     return int((CREATED + version * BETWEEN_COMMITS).timestamp() * 1000)
-
-
-def _info(version: int, operation: str, parameters: Mapping[str, str], metrics: Mapping[str, int]) -> Action:
-    return {
-        "commitInfo": {
-            "inCommitTimestamp": _millis(version),
-            "timestamp": _millis(version),
-            "operation": operation,
-            "operationParameters": dict(parameters),
-            "operationMetrics": {name: str(value) for name, value in metrics.items()},
-            **({"readVersion": version - 1} if version else {}),
-            "isolationLevel": "Serializable",
-            "isBlindAppend": version == 0,
-            "engineInfo": f"delvec/{__version__}",
-        }
-    }
-
-
-def _protocol() -> Action:
-    return {
-        "protocol": {
-            "minReaderVersion": 3,
-            "minWriterVersion": 7,
-            "readerFeatures": ["deletionVectors"],
-            "writerFeatures": ["deletionVectors", "inCommitTimestamp"],
-        }
-    }
-
-
-def _metadata() -> Action:
-    fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in _TYPES.items()]
-    return {
-        "metaData": {
-            "id": str(uuid.uuid5(_NAMES, "table")),
-            "name": "orders",
-            "format": {"provider": "parquet", "options": {}},
-            "schemaString": orjson.dumps({"type": "struct", "fields": fields}).decode(),
-            "partitionColumns": ["region"],
-            "configuration": {
-                "delta.enableDeletionVectors": "true",
-                "delta.enableInCommitTimestamps": "true",
-            },
-            "createdTime": _millis(0),
-        }
-    }
-
-
-def _add(file: _File, vector: Action | None = None) -> Action:
-    body: Action = {
-        "path": file.path,
-        "partitionValues": {"region": file.region},
-        "size": file.size,
-        "modificationTime": _millis(0),
-        "dataChange": True,
-        "stats": orjson.dumps(_stats(file.rows, tight=vector is None)).decode(),
-    }
-    return {"add": body | ({"deletionVector": vector} if vector else {})}
-
-
-def _remove(file: _File, version: int, vector: Action | None = None) -> Action:
-    body: Action = {
-        "path": file.path,
-        "deletionTimestamp": _millis(version),
-        "dataChange": True,
-        "extendedFileMetadata": True,
-        "partitionValues": {"region": file.region},
-        "size": file.size,
-    }
-    return {"remove": body | ({"deletionVector": vector} if vector else {})}
-
-
-def _stats(rows: pa.Table, *, tight: bool) -> Action:
-    bounds = {name: pc.min_max(rows[name]).as_py() for name in rows.column_names}
-    return {
-        "numRecords": rows.num_rows,
-        "minValues": {name: bound["min"] for name, bound in bounds.items()},
-        "maxValues": {name: bound["max"] for name, bound in bounds.items()},
-        "nullCount": dict.fromkeys(bounds, 0),
-        "tightBounds": tight,
-    }
