@@ -28,6 +28,7 @@ from delta_writer import (
 )
 from delvec import conflicts
 from delvec.conflicts import Conflict, Rerun, Settled
+from delvec.delta import snapshot as snapshot_module
 from delvec.delta.features import Protocol
 from delvec.delta.protocol_upgrade import INITIAL, upgraded
 from delvec.delta.table import DeltaTable
@@ -711,3 +712,57 @@ def test_readers_know_a_table_with_everything_on(tmp_path: Any) -> None:
     assert sum(expected.values()) == 19
     assert multiset(read_by_duckdb(tmp_path)) == expected
     assert multiset(read_by_delta_rs(tmp_path)) == expected
+
+
+def test_the_state_after_a_change_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are written with the names of new columns that the commit records."""
+    table = new_table(properties={"delta.columnMapping.mode": "name"})
+    snapshot, calls = table.snapshot(), []
+    compute = snapshot_module.state_after
+
+    def counted(*given: Any) -> Any:
+        calls.append(1)
+        return compute(*given)
+
+    monkeypatch.setattr(snapshot_module, "state_after", counted)
+    wider = Struct((*snapshot.schema.fields, Field("n", INT)))
+    rules = snapshot.rules(Verb.APPEND, MetadataChange(schema=wider))
+    request = Request(Operation.ADD_COLUMNS)
+    committed(
+        table.commit(snapshot, RowDelta(snapshot.base, request, Read(blind=True), metadata=rules.change))
+    )
+    assert len(calls) == 1
+    assert table.snapshot().schema == rules.schema
+
+
+def test_names_for_row_tracking_are_chosen_once() -> None:
+    table = new_table()
+    snapshot = table.snapshot()
+    rules = snapshot.rules(Verb.ALTER, MetadataChange(properties={"delta.enableRowTracking": "true"}))
+    request = Request(Operation.SET_PROPERTIES)
+    committed(
+        table.commit(snapshot, RowDelta(snapshot.base, request, Read(blind=True), metadata=rules.change))
+    )
+    assert table.snapshot().rules(Verb.APPEND).row_id == rules.row_id
+
+
+def test_a_draft_and_its_first_version() -> None:
+    table = DeltaTable.open(memory_location())
+    draft = table.draft(NUMBERS)
+    assert draft.is_draft
+    request = Request(Operation.CREATE)
+    assert committed(table.commit(draft, RowDelta(draft.base, request, Read(blind=True)))).version == 0
+    assert not table.snapshot().is_draft
+    assert table.created_at() == table.committed_at(0)
+
+
+def test_ids_of_files_by_their_names() -> None:
+    table = new_table()
+    committed(append(table, numbers(0, 1), numbers(1, 2), numbers(2, 3)))
+    snapshot = table.snapshot()
+    first, second, third = snapshot.names(pa.array([0, 1, 2], pa.int64())).to_pylist()
+    names = pa.array([third, "no-such-file", first, third], pa.string())
+    assert snapshot.file_ids(names).to_pylist() == [2, None, 0, 2]
+    assert snapshot.file_ids(pa.array([], pa.string())).to_pylist() == []
+    plan = snapshot.plan(among=pa.array([2, 1], pa.int64()))
+    assert plan.files.column("raw_location").to_pylist() == [second, third]
