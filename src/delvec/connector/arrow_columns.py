@@ -1,7 +1,7 @@
-"""Columns of a data file, as the table has them: by logical name, in the table's types, which may be wider.
+"""Columns of a data file, converted to the table's names and types, which may be wider.
 
-A column is found by its Parquet field id or by its physical name, inside structs too. One that the file does
-not hold is null, or its initial default.
+A column is found by its Parquet field id or by its physical name, also inside structs. A column that is not
+in the file is null, or has its initial default.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from delvec.field_names import parquet_field_id
 from delvec.schema import Array, DataType, Field, Map, Primitive, Struct, arrow_type
 
 _VARIANT = Primitive("variant")
-# How Spark's Arrow reader knows a variant from a struct.
+# Spark's Arrow reader recognizes a variant by this metadata.
 _VARIANT_TYPE = pa.struct(
     [
         pa.field("value", pa.binary(), nullable=False),
@@ -27,7 +27,7 @@ _INTEGER_DIGITS = 20
 
 
 def output_field(field: Field) -> pa.Field:
-    """The field as Spark takes it from Arrow: names, types and nullability are compared."""
+    """The Arrow field that Spark expects: it compares names, types and nullability."""
     return pa.field(field.name, output_type(field.type), nullable=field.nullable)
 
 
@@ -44,7 +44,7 @@ def output_type(data_type: DataType) -> pa.DataType:
 
 
 def find(fields: Iterable[pa.Field], field: Field, *, by_id: bool) -> int | None:
-    """Where a file's fields hold the table's ``field``."""
+    """The index of the table's ``field`` among the fields of a file; None if it is not there."""
     for index, candidate in enumerate(fields):
         if by_id:
             recorded = parquet_field_id(candidate)
@@ -63,37 +63,37 @@ def absent(field: Field, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(field.initial_default, kind), count)
 
 
-def conform(held: pa.Array, data_type: DataType, *, by_id: bool) -> pa.Array:
-    """The file's array under logical names and in the table's type."""
+def conform(stored: pa.Array, data_type: DataType, *, by_id: bool) -> pa.Array:
+    """The file's array with logical names and in the table's type."""
     match data_type:
         case Struct(fields):
-            children = [_child(held, field, by_id=by_id) for field in fields]
+            children = [_child(stored, field, by_id=by_id) for field in fields]
             kinds = [output_field(field) for field in fields]
-            return pa.StructArray.from_arrays(children, fields=kinds, mask=held.is_null())
+            return pa.StructArray.from_arrays(children, fields=kinds, mask=stored.is_null())
         case Array(element):
-            held = held.cast(pa.list_(held.type.value_field))  # the file may say "large"
-            values = conform(held.values, element, by_id=by_id)
-            return _nested(held, output_type(data_type), values)
+            stored = stored.cast(pa.list_(stored.type.value_field))  # the file may say "large"
+            values = conform(stored.values, element, by_id=by_id)
+            return _nested(stored, output_type(data_type), values)
         case Map(key, value):
             kind = output_type(data_type)
-            keys = conform(held.keys, key, by_id=by_id)
-            items = conform(held.items, value, by_id=by_id)
+            keys = conform(stored.keys, key, by_id=by_id)
+            items = conform(stored.items, value, by_id=by_id)
             entries = pa.StructArray.from_arrays([keys, items], fields=[kind.key_field, kind.item_field])
-            return _nested(held, kind, entries)
-    return _variant(held) if data_type == _VARIANT else widen(held, arrow_type(data_type))
+            return _nested(stored, kind, entries)
+    return _variant(stored) if data_type == _VARIANT else widen(stored, arrow_type(data_type))
 
 
-def widen(held: pa.Array, target: pa.DataType) -> pa.Array:
+def widen(stored: pa.Array, target: pa.DataType) -> pa.Array:
     """The values in the table's primitive type; a value that does not fit is an ArrowInvalid."""
-    if pa.types.is_timestamp(target) and pa.types.is_timestamp(held.type) and held.type.tz is None:
-        return held.cast(pa.timestamp("us")).cast(target)  # what has no zone in the file is in UTC
-    if pa.types.is_decimal(target) and pa.types.is_integer(held.type):
-        return held.cast(pa.decimal128(_INTEGER_DIGITS, 0)).cast(target)
-    return held.cast(target)
+    if pa.types.is_timestamp(target) and pa.types.is_timestamp(stored.type) and stored.type.tz is None:
+        return stored.cast(pa.timestamp("us")).cast(target)  # a file stores it in UTC
+    if pa.types.is_decimal(target) and pa.types.is_integer(stored.type):
+        return stored.cast(pa.decimal128(_INTEGER_DIGITS, 0)).cast(target)
+    return stored.cast(target)
 
 
 def has_not_null(data_type: DataType, *, nullable: bool) -> bool:
-    """Whether the table says NOT NULL of the column or of anything in it."""
+    """Whether the column, or anything in it, is NOT NULL in the table."""
     match data_type:
         case Struct(fields):
             inside = any(has_not_null(field.type, nullable=field.nullable) for field in fields)
@@ -107,7 +107,7 @@ def has_not_null(data_type: DataType, *, nullable: bool) -> bool:
 
 
 def verify_not_null(values: pa.Array, data_type: DataType, name: str, *, nullable: bool) -> None:
-    """Refuses a null where the table says there is none: Spark would read it as some value."""
+    """Refuse a null in a NOT NULL column: Spark would read it as some value."""
     if values.null_count and not nullable:
         raise FormatError(f"column {name} contains a null, but the column is NOT NULL")
     match data_type:
@@ -124,21 +124,23 @@ def verify_not_null(values: pa.Array, data_type: DataType, name: str, *, nullabl
             verify_not_null(values.items[first:last], value, f"{name}.value", nullable=contains_null)
 
 
-def _nested(held: pa.Array, kind: pa.DataType, child: pa.Array) -> pa.Array:
+def _nested(stored: pa.Array, kind: pa.DataType, child: pa.Array) -> pa.Array:
     """The list or map with another child: nulls and offsets are the file's own."""
-    return pa.Array.from_buffers(kind, len(held), held.buffers()[:2], offset=held.offset, children=[child])
+    return pa.Array.from_buffers(
+        kind, len(stored), stored.buffers()[:2], offset=stored.offset, children=[child]
+    )
 
 
-def _child(held: pa.StructArray, field: Field, *, by_id: bool) -> pa.Array:
-    index = find(held.type, field, by_id=by_id)
+def _child(stored: pa.StructArray, field: Field, *, by_id: bool) -> pa.Array:
+    index = find(stored.type, field, by_id=by_id)
     if index is None:
-        return absent(field, len(held))
-    return conform(held.field(index), field.type, by_id=by_id)
+        return absent(field, len(stored))
+    return conform(stored.field(index), field.type, by_id=by_id)
 
 
-def _variant(held: pa.StructArray) -> pa.Array:
-    if held.type.get_field_index(_SHREDDED) >= 0:
+def _variant(stored: pa.StructArray) -> pa.Array:
+    if stored.type.get_field_index(_SHREDDED) >= 0:
         message = "a variant is shredded, expected only metadata and value"
         raise UnsupportedFeatureError(message, feature="variantShredding")
-    parts = [held.field(field.name).cast(pa.binary()) for field in _VARIANT_TYPE]
-    return pa.StructArray.from_arrays(parts, fields=list(_VARIANT_TYPE), mask=held.is_null())
+    parts = [stored.field(field.name).cast(pa.binary()) for field in _VARIANT_TYPE]
+    return pa.StructArray.from_arrays(parts, fields=list(_VARIANT_TYPE), mask=stored.is_null())

@@ -19,7 +19,7 @@ _NAME = re.compile(r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>[^`,]*[^`,\s]))\
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What was asked for. ``columns`` is None where all are; what is no option of ours is the storage's."""
+    """The options of a read. ``columns`` is None for all columns; ``storage`` are all other options."""
 
     path: str
     version: int | None
@@ -29,7 +29,7 @@ class ReadOptions:
     storage: Mapping[str, str]
 
     def choose(self, schema: Schema) -> tuple[str, ...]:
-        """The columns asked for, in the schema's spelling."""
+        """The requested columns, in the schema's spelling."""
         if self.columns is None:
             return tuple(column.name for column in schema)
         chosen = tuple(_find(schema, name) for name in self.columns)
@@ -40,7 +40,7 @@ class ReadOptions:
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
-    """The options of a read, in any case; refuses those that contradict and those that nobody knows."""
+    """The options of a read; their names ignore case. Refuses unknown and contradicting options."""
     options = {name.lower(): value for name, value in given.items()}
     if "paths" in options:
         raise InvalidOperationError(f"paths are {options['paths']}, expected the location of one table")
@@ -86,7 +86,7 @@ def _either(options: dict[str, str], name: str) -> str | None:
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """The names of a list such as ``id, `a, b```; an odd name stands in backquotes."""
+    """The names of a list such as ``id, `a, b```; a name with special characters is in backquotes."""
     names = []
     at, more = 0, True
     while more:
@@ -101,7 +101,7 @@ def split_names(text: str) -> tuple[str, ...]:
 
 
 def _find(schema: Schema, name: str) -> str:
-    """The column's name in the schema; case counts only where it must."""
+    """The column's name in the schema; an exact match wins over one that ignores case."""
     found = schema.find(name, case_sensitive=True) or schema.find(name)
     if not found:
         known = ", ".join(column.name for column in schema)
@@ -133,7 +133,7 @@ def _verify_zone(name: str) -> None:
 
 
 def _verify_known(storage: Mapping[str, str]) -> None:
-    """The storage refuses what it does not know only where it needs options at all."""
+    """Refuse unknown options here: a storage that needs no options does not check them."""
     for name, value in storage.items():
         try:
             store_config("s3", "", "", {name: value}, {})

@@ -1,8 +1,8 @@
-"""Filters that Spark hands to a data source, as tests that answer as Spark itself would.
+"""Filters that Spark pushes to the data source, as tests with exactly Spark's results.
 
-A test is a condition over files and row groups, judged from metadata (``condition_text``), and one over the
-rows of a batch (``mask``). What is accepted here is not asked again by Spark, so a filter whose answer could
-differ in any row is not accepted: it stays with Spark.
+A test is used twice: as a condition that prunes files and row groups (``condition_text``), and as a filter of
+the rows of a batch (``mask``). Spark does not evaluate an accepted filter again. So a filter whose result
+could differ for any row is not accepted: Spark evaluates it.
 
 Spark's order of floats: NaN equals NaN and is above all numbers; -0.0 equals 0.0.
 """
@@ -42,7 +42,7 @@ _IN, _NOT = "In", "Not"
 
 _TRUE, _FALSE, _NULL = (pa.scalar(value, pa.bool_()) for value in (True, False, None))
 
-# The Python types that Spark's values of a type come in; a value of another type is not accepted.
+# The Python type of Spark's values of each type; a value of another Python type is not accepted.
 _PYTHON_TYPES: Mapping[str, type] = MappingProxyType(
     {
         "boolean": bool,
@@ -59,7 +59,7 @@ _PYTHON_TYPES: Mapping[str, type] = MappingProxyType(
         "timestamp_ntz": dt.datetime,
     }
 )
-# Texts that a condition cannot hold, or whose reading depends on the session's settings.
+# Texts that a condition cannot contain, or whose meaning depends on the session's settings.
 _NO_LITERAL = re.compile(r"""['"\\\r\0]|\$\{""")
 
 
@@ -82,7 +82,7 @@ class FilterTest:
 
 
 def read_filter(pushed: Any, schema: Schema) -> FilterTest | None:
-    """The filter as a test of a column of ``schema``; None where Spark must answer it."""
+    """The filter as a test of a column of ``schema``; None if Spark must evaluate it."""
     # By the names of the classes: PySpark 4.0 does not have them.
     kind, negated = type(pushed).__name__, False
     if kind == _NOT:
@@ -102,7 +102,7 @@ def read_filter(pushed: Any, schema: Schema) -> FilterTest | None:
 
 
 def condition_text(tests: Iterable[FilterTest]) -> str | None:
-    """A Spark SQL condition that holds for every row that passes the tests; None where there is none."""
+    """A Spark SQL condition that is true for every row that passes the tests; None if there is none."""
     parts = [text for test in tests if (text := _condition(test)) is not None]
     return " AND ".join(parts) or None
 
@@ -134,7 +134,7 @@ def _is_comparable(kind: str, data_type: DataType, value: Any) -> bool:
 
 
 def _is_value(value: Any, data_type: DataType) -> bool:
-    """Whether Arrow holds the value in the column's own type, unchanged."""
+    """Whether Arrow can represent the value in the column's type without a change."""
     match data_type:
         case Decimal():
             expected: type | None = decimal.Decimal
@@ -147,10 +147,12 @@ def _is_value(value: Any, data_type: DataType) -> bool:
     if isinstance(value, dt.datetime) and (value.tzinfo is None) != (data_type == Primitive("timestamp_ntz")):
         return False
     try:
-        held = pa.scalar(value, arrow_type(data_type)).as_py()
+        converted = pa.scalar(value, arrow_type(data_type)).as_py()
     except (pa.ArrowException, ValueError, OverflowError):
         return False
-    return bool(held == value) or (isinstance(value, float) and math.isnan(value) and math.isnan(held))
+    return bool(converted == value) or (
+        isinstance(value, float) and math.isnan(value) and math.isnan(converted)
+    )
 
 
 def _answers(test: FilterTest, columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
@@ -185,7 +187,7 @@ def _answer(test: FilterTest, values: pa.Array) -> pa.BooleanArray:
 
 def _among(test: FilterTest, values: pa.Array) -> pa.BooleanArray:
     items = [item for item in test.value if item is not None]
-    if test.is_float:  # Arrow's set has its own ideas of zeros and NaN
+    if test.is_float:  # Arrow's sets compare zeros and NaN in another way than Spark
         equal = [_compare(test, "EqualTo", values, item) for item in items]
         found = reduce(pc.or_, equal, pc.if_else(pc.is_valid(values), _FALSE, _NULL))
     else:
@@ -242,7 +244,7 @@ def _condition(test: FilterTest) -> str | None:
 
 
 def _literal(value: Any, data_type: DataType) -> str | None:
-    """The value in SQL; None where its reading would be in doubt."""
+    """The value as SQL; None if its meaning could differ."""
     match value:
         case None:
             return "NULL"

@@ -1,16 +1,16 @@
 """The connector: ``spark.read.format("delvec")``, a data source in Python.
 
-Spark runs it in three places, each a process of its own, and ships the objects between them:
+Spark runs it in three places, each in its own process, and sends the objects between them:
 
-    load()       ``schema``: the table is looked up and the version is fixed, here and once
-    planning     ``reader``, ``pushFilters``, ``partitions``: files are chosen and cut into tasks
-    executors    ``read``: rows, as Arrow batches
+    load()       ``schema``: opens the table and chooses the version, once
+    planning     ``reader``, ``pushFilters``, ``partitions``: chooses files and cuts them into tasks
+    executors    ``read``: returns rows as Arrow batches
 
-Spark imports this module when it looks for data sources, also for others than this one: what is heavy is
-imported where it is used.
+Spark imports this module when it looks for any data source, so large modules are imported only where they are
+used.
 
-An error reaches the user as the text that such a process makes of it. For delvec's own errors that is their
-message alone (`_plain_errors`); others keep their traceback, which helps to find them.
+Such a process sends an error to the user as text. For errors of delvec that is their message alone
+(`_plain_errors`). Other errors keep their traceback.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _WORKER_SETTING = "PYTHON_WORKER_FACTORY_"  # what Spark tells its Python proces
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """Errors of delvec reach the user without a traceback of Spark's Python process in front.
+    """Errors of delvec reach the user without a traceback of Spark's Python process.
 
-    Such a process makes a text of the error and ends, so what is set here outlives nothing.
+    The process ends after an error, so the settings made here affect nothing else.
     """
     try:
         yield
@@ -60,7 +60,7 @@ def _plain_errors() -> Iterator[None]:
 
 
 class _Shipped:
-    """Objects that Spark sends to executors: where delvec is absent there, the error says so."""
+    """Objects that Spark sends to executors. If delvec is not installed there, the error says so."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilder(), (type(self).__name__, pickle.dumps(self._state()))
@@ -92,7 +92,7 @@ def _rebuilder() -> Callable[[str, bytes], Any]:
 
 @dataclass(frozen=True)
 class Relation:
-    """A table at one version, as it was when it was loaded."""
+    """One version of a table, as it was loaded."""
 
     location: str
     options: Mapping[str, str]
@@ -103,14 +103,14 @@ class Relation:
 
     @property
     def chosen(self) -> Struct:
-        """The columns asked for, in the order asked for."""
+        """The requested columns, in the requested order."""
         from delvec.schema import Struct  # noqa: PLC0415
 
         by_name = {field.name: field for field in self.schema}
         return Struct(tuple(by_name[name] for name in self.columns))
 
     def open(self) -> tuple[Storage, Snapshot]:
-        """The snapshot again; refused where there is another table now."""
+        """The storage and the snapshot; refused if another table has replaced the table."""
         from delvec.detect import open_table  # noqa: PLC0415
 
         table = open_table(self.location, self.options)
@@ -168,9 +168,9 @@ class DelvecSource(_Shipped, DataSource):
 
 
 class _NoStream(DataSourceStreamReader):
-    """Refuses a streaming read when it starts: ``load`` is not told that it is one.
+    """Refuses a streaming read when it starts: ``load`` cannot know that it is one.
 
-    Where ``streamReader`` itself fails, Spark hides the error behind one of its own.
+    If ``streamReader`` itself fails, Spark replaces the error by its own.
     """
 
     @_plain_errors()
@@ -188,13 +188,13 @@ class _NoStream(DataSourceStreamReader):
 
 @dataclass
 class Task(InputPartition):
-    """What one task reads."""
+    """The parts that one task reads."""
 
     parts: tuple[FilePart, ...]
 
 
 class Reader(_Shipped, DataSourceReader):
-    """Plans and reads one relation. Only what all tasks share is shipped, never the plan."""
+    """Plans and reads one relation. Only the part that all tasks share is sent to executors, not the plan."""
 
     def __init__(self, relation: Relation) -> None:
         self._relation = relation
@@ -236,10 +236,10 @@ class Reader(_Shipped, DataSourceReader):
 
 
 class PushdownReader(Reader):
-    """A reader that takes filters; where push-down is switched off, Spark refuses any that could."""
+    """A reader that accepts filters. Spark refuses such a reader if filter push-down is off."""
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
-        """Keeps the filters that are answered here as Spark would answer them; returns the others."""
+        """Keeps the filters that delvec evaluates exactly as Spark does; returns the others."""
         from delvec.connector.pushdown import read_filter  # noqa: PLC0415
 
         left = []
@@ -253,7 +253,7 @@ class PushdownReader(Reader):
 
 
 def load(options: Mapping[str, str]) -> Relation:
-    """The relation that the options of ``spark.read`` ask for."""
+    """The relation for the options of ``spark.read``."""
     from delvec.connector import tasks  # noqa: PLC0415
     from delvec.connector.options import read_options  # noqa: PLC0415
     from delvec.detect import open_table  # noqa: PLC0415
@@ -271,9 +271,9 @@ def load(options: Mapping[str, str]) -> Relation:
 
 
 def _filters_are_pushed() -> bool:
-    """Whether Spark asks for a reader in order to push filters to it.
+    """Whether Spark creates the reader in order to push filters to it.
 
-    No reader is told, nor has it a session to ask; but Spark plans with filters in a worker of its own.
+    The reader cannot ask: it has no session. But Spark pushes filters in a worker process of its own.
     """
     frame = sys._getframe()
     while frame is not None:

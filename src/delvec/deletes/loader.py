@@ -41,8 +41,8 @@ class DeleteLoader:
             self._loaded[new_keys[examined.pair]] = trusted(examined)
         files: list[Bitmap | None] = [None] * len(sets)
         for file, key in zip(sets.file.tolist(), keys, strict=True):
-            held = files[file]
-            files[file] = self._loaded[key] if held is None else held | self._loaded[key]
+            loaded = files[file]
+            files[file] = self._loaded[key] if loaded is None else loaded | self._loaded[key]
         return files
 
     def by_file(self, plan: ScanPlan) -> dict[int, Bitmap]:
