@@ -33,9 +33,6 @@ KINDS = {
 }
 """Ways of a table to be written: each verb must do the same to the rows of all."""
 
-TRUSTED = {"mapped": (read_by_delta_rs,)}
-"""Readers that read a kind right, where not all do: DuckDB has null in renamed partition columns."""
-
 
 def table_of(spark: Any, place: Any, ddl: str, rows: Any = (), **options: Any) -> Any:
     """A table whose rows are in one file for each partition.
