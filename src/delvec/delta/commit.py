@@ -3,8 +3,8 @@
     _delta_log/00000000000000000007.json
         commitInfo, protocol, metaData, txn, domainMetadata, remove, add, cdc
 
-Vector files are written before, so that nothing half-written is ever visible. Of any number of writers of one
-version, one wins; what the others do then is decided in `delvec.conflicts`.
+Vector files are written first, so that a commit never refers to a file that is not there. If several writers
+commit one version, one of them succeeds; `delvec.conflicts` decides what the others do.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def commit(
     clock: Clock = now_ms,
     new_id: Callable[[], uuid.UUID] = uuid.uuid4,
 ) -> Outcome:
-    """Put ``delta`` on top of ``base``, unless another commit is there.
+    """Commit ``delta`` as the version after ``base``, unless that version exists.
 
-    A store that fails, and of which it is known that nothing was committed, is raised (StorageError).
+    Raises StorageError if the store failed and the log shows that nothing was committed.
     """
     _verify_delta(base, delta)
     _verify_no_delete_files(base, delta)
@@ -81,7 +81,7 @@ def commit(
     try:
         written = _put(storage, version, _lines(storage, ours, clock()), ours.txn_id)
     except _PutFailedError as failed:
-        # The request may still be on its way: what it refers to must stay.
+        # The store may still write the file, so the vector files that it refers to must stay.
         raise failed.error from failed.error.__cause__
     except DelvecError:
         _discard(storage, files)
@@ -142,7 +142,7 @@ class _PutFailedError(Exception):
 
 
 def _put(storage: Storage, version: int, data: bytes, txn_id: str) -> bool | Unknown:
-    """Whether version ``version`` is ours: a store may fail, or say no, after it has written the file."""
+    """Whether this commit is version ``version``. A store may fail or refuse after it wrote the file."""
     path = f"{LOG}/{version:020d}.json"
     try:
         if storage.put_if_absent(path, data):
@@ -162,7 +162,7 @@ def _put(storage: Storage, version: int, data: bytes, txn_id: str) -> bool | Unk
 
 
 def _lines(storage: Storage, ours: _Delta, now: int) -> bytes:
-    """The commit as the version after its base: ids of rows and times are given out for it."""
+    """The commit file of the version after the base, with ids of new rows and the commit's time."""
     delta, files, current = ours.delta, ours.files, ours.base
     version = current.version + 1
     timestamp = next_timestamp(storage, current, ours.state, now)
@@ -190,7 +190,7 @@ def _lines(storage: Storage, ours: _Delta, now: int) -> bytes:
 def _with_ids(
     files: FileChanges, current: Snapshot, state: TableState, version: int
 ) -> tuple[list[Body], list[Body]]:
-    """New files with row ids where the table has them, and the domain metadata that keeps count."""
+    """New files with row ids if the table has them, and the domain metadata with the last id."""
     if not files.added or not row_ids.gives_ids(state):
         return files.added, []
     old = row_ids.high_water_mark(current.domains)
@@ -199,6 +199,6 @@ def _with_ids(
 
 
 def _discard(storage: Storage, files: FileChanges) -> None:
-    """Remove the vectors of a delta that was not committed; vacuum finds what stays."""
+    """Delete the vector files of a delta that was not committed. VACUUM deletes those that remain."""
     with suppress(StorageError):
         storage.delete(files.stored)

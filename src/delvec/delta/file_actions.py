@@ -1,4 +1,4 @@
-"""From a ``RowDelta`` to file actions: what does not depend on the version it will become."""
+"""Turns a ``RowDelta`` into file actions, except for what depends on the version's number."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def _verify_cardinality(file: _Touched) -> None:
 
 
 def _verify_rows_exist(file: _Touched) -> None:
-    """Only of a vector that is here: what an executor stored it has checked."""
+    """Checks vectors that the driver has. An executor checks a vector before it stores it."""
     rows = file.vector["rows"]
     if rows is None:
         return

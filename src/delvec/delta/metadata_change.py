@@ -1,4 +1,4 @@
-"""A change of a table's metadata: the protocol and ``metaData`` action that come of it."""
+"""Applies a ``MetadataChange``: the new protocol and ``metaData`` action."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from delvec.delta.snapshot import Snapshot
 
 DRAFT_VERSION = -1
-"""The version of a table that is not there yet: what is committed on top of it is version 0."""
+"""The version of a draft. The commit on top of it is version 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def _verify_no_collation(snapshot: Snapshot) -> None:
 
 
 def _verify_ids_new(snapshot: Snapshot, schema: Schema) -> None:
-    """Ids and physical names that a change brings along must be no other column's."""
+    """Refuse ids and physical names of new columns that another column has or had."""
     old = {field.metadata.get(FIELD_ID) for _, field in fields_of(snapshot.schema)}
     last = _last_id(snapshot)
     seen: set[object] = set()
@@ -152,7 +152,7 @@ def _last_id(snapshot: Snapshot) -> int:
 def _mapped(
     snapshot: Snapshot, schema: Schema, configuration: dict[str, str]
 ) -> tuple[Schema, dict[str, str]]:
-    """Ids and physical names where the table has column mapping."""
+    """The schema with ids and physical names, if the table has column mapping."""
     if _mode(configuration) == MAPPING_NONE:
         return schema, configuration
     # Files that are there hold the columns under their own names.
@@ -164,7 +164,7 @@ def _mapped(
 
 
 def _with_columns_for_lineage(snapshot: Snapshot, configuration: dict[str, str]) -> dict[str, str]:
-    """Row tracking that is switched on needs names for the columns that keep ids of rows that move."""
+    """The names of the columns that keep the ids of moved rows, if this change enables row tracking."""
     if not is_on(configuration, properties.ENABLE_ROW_TRACKING):
         return configuration
     if is_on(configuration, properties.ROW_TRACKING_SUSPENDED):

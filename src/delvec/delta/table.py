@@ -1,4 +1,4 @@
-"""A Delta table at a location: its versions, found and kept up to date."""
+"""A Delta table at a location: finds its versions, and commits new ones."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class DeltaTable:
-    """Reads and writes the log; remembers the newest snapshot, and reads only what came after it."""
+    """Reads and writes the log. Keeps the newest snapshot, and reads only later commits."""
 
     format = "delta"
 
@@ -159,7 +159,7 @@ class DeltaTable:
         return in_parallel(lambda version: read_winner(self.storage, version), versions)
 
     def _checkpoint(self, version: int, properties: Mapping[str, str]) -> None:
-        """Write a checkpoint where one is due. It only saves readers time, so no failure of it matters."""
+        """Write a checkpoint if one is due. A failure is only logged: checkpoints just save readers time."""
         try:
             if version == 0 or version % count(properties, CHECKPOINT_INTERVAL, DEFAULT_CHECKPOINT_INTERVAL):
                 return
@@ -184,7 +184,7 @@ class DeltaTable:
         return self._latest
 
     def _advanced(self) -> bool:
-        """Bring the remembered snapshot up to date; False where the log must be read anew."""
+        """Update the kept snapshot. False: the whole log must be read again."""
         assert self._latest is not None
         known = self._latest.version
         listing = list_log(self.storage, since=known)

@@ -1,4 +1,4 @@
-"""Commits that came first, in the terms of `delvec.conflicts`."""
+"""Reads the commits of other writers as ``Won``, for `delvec.conflicts`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from delvec.storage import Storage
 
 
 def read_winner(storage: Storage, version: int) -> Won:
-    """What the commit did. One that the log no longer has may have done anything."""
+    """What the commit did. A commit that is no longer in the log may have changed anything."""
     path = f"{LOG}/{version:020d}.json"
     try:
         actions = parse_actions(storage.read(path))
@@ -66,10 +66,7 @@ def _files(actions: pa.Table) -> pa.Table:
 
 
 def _grown(adds: pa.Table, replaced: pa.Table) -> pa.ChunkedArray:
-    """Which of the files that are added have more deleted rows than before, and nothing else of them changed.
-
-    A file with as many or fewer has rows that were not live before.
-    """
+    """Which of the added files have more deleted rows than before. Other added files may have new rows."""
     at = pc.index_in(adds.column("path"), value_set=replaced.column("path").combine_chunks())
     before = replaced.column("deleted").take(at)
     return pc.fill_null(pc.greater(adds.column("deleted"), before), False)  # noqa: FBT003
@@ -85,7 +82,7 @@ def _changed(actions: Actions) -> str | None:
 
 
 def _verb(changed: str | None, adds: pa.Table, gone: pa.Table, vectors: pa.Array, added: pa.Array) -> Verb:
-    """By what it did, whatever it calls itself: other engines have other names."""
+    """The verb, from what the commit did: other engines have other operation names."""
     if changed is not None:
         return Verb.ALTER
     takes = len(vectors) > 0 or bool(pc.any(gone.column("data_change")).as_py())
