@@ -312,7 +312,7 @@ def test_an_invalid_statistics_property_is_refused_only_for_new_files() -> None:
     valid, invalid = (f'"delta.dataSkippingNumIndexedCols":"{value}"'.encode() for value in ("1", "x"))
     table.storage.put(first, table.storage.read(first).replace(valid, invalid))
     table = DeltaTable.open(table.location)
-    assert table.snapshot().rules().measured == ()
+    assert table.snapshot().rules(Verb.APPEND).measured == ()
     committed(delete(table, {0: [3]}))
     with pytest.raises(FormatError, match="dataSkippingNumIndexedCols is 'x', expected a number"):
         append(table, numbers(10, 20))
