@@ -10,9 +10,9 @@ import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
 
+if TYPE_CHECKING:
     from delvec.errors import FormatError
     from delvec.partition_spec import PartitionField, PartitionSpec
     from delvec.plan import Base, ScanPlan
@@ -31,6 +31,22 @@ if TYPE_CHECKING:
     )
     from delvec.schema import Schema
     from delvec.storage import Storage
+
+HISTORY_SCHEMA = pa.schema(
+    [
+        pa.field("version", pa.int64(), nullable=False),
+        pa.field("timestamp", pa.timestamp("ms", tz="UTC"), nullable=False),
+        pa.field("operation", pa.string()),
+        pa.field("parameters", pa.map_(pa.string(), pa.string())),
+        pa.field("metrics", pa.map_(pa.string(), pa.string())),
+        pa.field("read_version", pa.int64()),
+        pa.field("isolation_level", pa.string()),
+        pa.field("is_blind_append", pa.bool_()),
+        pa.field("user_name", pa.string()),
+        pa.field("engine", pa.string()),
+    ]
+)
+"""Columns of ``Table.history``."""
 
 
 class Snapshot(Protocol):
@@ -179,11 +195,7 @@ class Table(Protocol):
         ...
 
     def history(self, limit: int | None = None) -> pa.Table:
-        """The recorded commits, newest first.
-
-        Columns: version, timestamp, operation, parameters, metrics, read_version, isolation_level,
-        is_blind_append, user_name, engine.
-        """
+        """The recorded commits, newest first, as ``HISTORY_SCHEMA``."""
         ...
 
 

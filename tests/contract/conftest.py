@@ -23,4 +23,6 @@ def pytest_generate_tests(metafunc):
     if "kind" in metafunc.fixturenames:
         core = metafunc.definition.get_closest_marker("core") is not None
         kinds = [kind for kind in KINDS if core or kind.whole]
+        if "server" in metafunc.fixturenames:  # other processes do not know the toy format
+            kinds = [kind for kind in kinds if kind.format != "toy"]
         metafunc.parametrize("kind", kinds, ids=lambda kind: kind.name, scope="module")

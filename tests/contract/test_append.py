@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.kinds import APPEND_ONLY, CHANGE_FILES, TYPE_WIDENING, VECTORS_OFF, Written
+from contract.kinds import APPEND_ONLY, CHANGE_FILES, NESTED_COLUMNS, TYPE_WIDENING, VECTORS_OFF, Written
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from verbs import frame_of, holds, refused, rows_of, unchanged
 
@@ -108,7 +108,8 @@ def test_only_rows_that_are_appended_must_keep_to_the_rules(kind, spark, tmp_pat
 @pytest.mark.core
 def test_schema_merges_add_columns_nested_ones_too(kind, spark, tmp_path):
     rows = [(1, {"x": 1}, [{"k": 1}])]
-    table = kind.table(spark, tmp_path / "t", "id int, s struct<x int>, l array<struct<k int>>", rows)
+    kinds = "id int, s struct<x int>, l array<struct<k int>>"
+    table = kind.table(spark, tmp_path / "t", kinds, rows, having=[NESTED_COLUMNS])
     ddl = "late string, s struct<y double, x int>, l array<struct<k int, v int>>, id int NOT NULL"
     more = frame_of(spark, ddl, [("z", {"y": 2.5, "x": 2}, [{"k": 2, "v": 3}], 2)])
     with refused(table, InvalidOperationError, "late"):

@@ -40,4 +40,5 @@ def test_what_is_a_formats_own_is_noticed() -> None:
 def test_every_kind_has_a_name_of_its_own_and_each_format_a_whole_kind() -> None:
     names = [kind.name for kind in KINDS]
     assert len(set(names)) == len(names)
-    assert {kind.format for kind in KINDS if kind.whole} == {kind.format for kind in KINDS}
+    formats = {kind.format for kind in KINDS} - {"toy"}  # the toy runs the core only
+    assert {kind.format for kind in KINDS if kind.whole} == formats

@@ -20,26 +20,12 @@ from delvec.delta.action_reader import parse_commit_info
 from delvec.delta.log_files import Listing
 from delvec.delta.properties import ENABLE_TIMESTAMPS, TIMESTAMPS_SINCE_VERSION
 from delvec.errors import FormatError, InvalidOperationError
+from delvec.formats import HISTORY_SCHEMA
 from delvec.storage import Storage, in_parallel
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _CLOCK_SKEW = dt.timedelta(minutes=1)  # how far the clock that a timestamp was taken from may be ahead
 _MILLISECOND = dt.timedelta(milliseconds=1)
-
-HISTORY_SCHEMA = pa.schema(
-    [
-        pa.field("version", pa.int64(), nullable=False),
-        pa.field("timestamp", pa.timestamp("ms", tz="UTC"), nullable=False),
-        pa.field("operation", pa.string()),
-        pa.field("parameters", pa.map_(pa.string(), pa.string())),
-        pa.field("metrics", pa.map_(pa.string(), pa.string())),
-        pa.field("read_version", pa.int64()),
-        pa.field("isolation_level", pa.string()),
-        pa.field("is_blind_append", pa.bool_()),
-        pa.field("user_name", pa.string()),
-        pa.field("engine", pa.string()),
-    ]
-)
 
 
 class CommitTimes:

@@ -139,7 +139,7 @@ class DeltaTable:
         return metrics_without_files(request, counts, execution or Execution())
 
     def history(self, limit: int | None = None) -> pa.Table:
-        """The commits still in the log, newest first, as ``history.HISTORY_SCHEMA``."""
+        """The commits still in the log, newest first, as ``formats.HISTORY_SCHEMA``."""
         return list_commits(self._commit_times(), limit=limit)
 
     def commit(self, snapshot: Snapshot, delta: RowDelta) -> Outcome:

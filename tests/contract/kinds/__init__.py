@@ -13,14 +13,17 @@ from contract.kinds.kind import (
     APPEND_ONLY,
     CHANGE_FILES,
     FREQUENT_CHECKPOINTS,
+    NESTED_COLUMNS,
+    POSITION_FILES,
     ROW_IDS,
     TYPE_WIDENING,
     VECTORS_OFF,
     Kind,
     Written,
 )
+from contract.kinds.toy import TOY_KINDS
 
-KINDS: tuple[Kind, ...] = DELTA_KINDS
+KINDS: tuple[Kind, ...] = (*DELTA_KINDS, *TOY_KINDS)
 
 __all__ = [
     "ANY_COLUMN_NAMES",
@@ -28,6 +31,8 @@ __all__ = [
     "CHANGE_FILES",
     "FREQUENT_CHECKPOINTS",
     "KINDS",
+    "NESTED_COLUMNS",
+    "POSITION_FILES",
     "ROW_IDS",
     "TYPE_WIDENING",
     "VECTORS_OFF",

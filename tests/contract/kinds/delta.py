@@ -17,6 +17,7 @@ from contract.kinds.kind import (
     APPEND_ONLY,
     CHANGE_FILES,
     FREQUENT_CHECKPOINTS,
+    NESTED_COLUMNS,
     ROW_IDS,
     TYPE_WIDENING,
     VECTORS_OFF,
@@ -28,7 +29,8 @@ from delta_writer import read_by_delta_rs, read_by_duckdb
 from lake import Lake
 from verbs import table_of
 
-_PROPERTIES = {
+_PROPERTIES: dict[str, dict[str, str]] = {
+    NESTED_COLUMNS: {},
     VECTORS_OFF: {"delta.enableDeletionVectors": "false"},
     CHANGE_FILES: {"delta.enableChangeDataFeed": "true"},
     ROW_IDS: {"delta.enableRowTracking": "true"},
