@@ -82,7 +82,7 @@ def _collected_sockets():
 def applied(request, monkeypatch):
     """How the vectors of small tables are applied: as they are by default, or as those of large ones are."""
     if request.param == "join":
-        monkeypatch.setattr("delvec.spark.vector_filter.MOST_BYTES", -1)
+        monkeypatch.setattr("delvec.spark.vector_words.MOST_BYTES", -1)
     return request.param
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from delvec.errors import FormatError
-from delvec.footers.reader import read_footer
+from delvec.footers.footer import read_footer
 from delvec.schema import Array, DataType, Field, Map, Schema, Struct
 from delvec.storage import Storage, in_parallel
 

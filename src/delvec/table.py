@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from delvec import detect, formats, resolver
+from delvec import detect, formats, name_resolver
 from delvec.conflicts import Rerun
 from delvec.errors import DelvecError, InvalidOperationError, UnsupportedFeatureError
 from delvec.partition_spec import identity_fields
@@ -81,9 +81,9 @@ class Table:
         if relocate:
             raise UnsupportedFeatureError("relocated tables cannot be opened yet", feature="relocate")
         if catalog is None:
-            reference: resolver.Reference = resolver.AtPath(location_or_identifier)
+            reference: name_resolver.Reference = name_resolver.AtPath(location_or_identifier)
         else:
-            reference = resolver.in_catalog(catalog, location_or_identifier)
+            reference = name_resolver.in_catalog(catalog, location_or_identifier)
         return open_reference(spark, reference, storage_options)
 
     @classmethod
@@ -344,7 +344,7 @@ class Table:
         """Give the table a name for ``delvec.sql``."""
         if not name or not name.replace("_", "a").isalnum():
             raise InvalidOperationError(f"name is {name!r}, expected letters, digits and _")
-        resolver.register(name, self._table)
+        name_resolver.register(name, self._table)
 
     def _rows(self, df: Any) -> Rows:
         """The rows that a verb gets, as a DataFrame, or as a function that returns one."""
@@ -385,12 +385,12 @@ class Table:
 
 
 def open_reference(
-    spark: SparkSession, reference: resolver.Reference, storage_options: Mapping[str, str] | None = None
+    spark: SparkSession, reference: name_resolver.Reference, storage_options: Mapping[str, str] | None = None
 ) -> Table:
     """The table that a name was resolved to; TableNotFoundError if there is none."""
-    table = resolver.open_table(
+    table = name_resolver.open_table(
         reference, lambda location: session_storage_options(spark, location, storage_options)
     )
-    if not isinstance(reference, resolver.Registered):
+    if not isinstance(reference, name_resolver.Registered):
         table.snapshot()  # refuse a table that cannot be read when it is opened
     return Table(spark, table)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from delvec.bitmap import Bitmap
-from delvec.spark import vector_filter
-from delvec.spark.vector_join import chunk_batches
+from delvec.spark import vector_words
+from delvec.spark.vector_chunks import chunk_batches
 from lake import FLAT, PREFIX
 from scanning import collected, opened, same
 
@@ -209,12 +209,12 @@ ROWS_DELETED = [[5, 64, 4095], [4096], [], [8190], [0, 8191]]
 
 def looked_up(spark, rows):
     """The rows, of a file's number and a position each, that words leave."""
-    found = vector_filter.words_of(
+    found = vector_words.words_of(
         [Bitmap.from_iterable(positions) for positions in ROWS_DELETED], np.array(OWN)
     )
     assert len(found.slots) > len(OWN)
     frame = spark.createDataFrame(rows, "number bigint, row bigint")
-    live = vector_filter.is_live(
+    live = vector_words.is_live(
         spark, found, number="number", row="row", lost="raise_error(concat('lost: ', number))"
     )
     return [tuple(row) for row in frame.where(live).collect()]

@@ -138,7 +138,7 @@ def random_condition(rng, lake):
 def test_a_scan_is_its_model(spark, tmp_path, monkeypatch, seed):
     rng = random.Random(seed)
     if seed % 2:  # as vectors of large tables are applied
-        monkeypatch.setattr("delvec.spark.vector_filter.MOST_BYTES", -1)
+        monkeypatch.setattr("delvec.spark.vector_words.MOST_BYTES", -1)
     lake = random_lake(tmp_path / rng.choice(["t", "a b", "é%41", "[x]"]), rng)
     table = opened(spark, lake)
     live = lake.live

@@ -73,7 +73,7 @@ def live(*, without=()):
 @pytest.mark.parametrize("way", ["words", "chunks", "executors"])
 def test_are_applied_by_the_scan(table, monkeypatch, way):
     if way != "words":
-        monkeypatch.setattr("delvec.spark.vector_filter.MOST_BYTES", -1)
+        monkeypatch.setattr("delvec.spark.vector_words.MOST_BYTES", -1)
     if way == "executors":
         monkeypatch.setattr("delvec.spark.scan.DRIVER_CHUNK_BYTES", 0)
     same(table.to_df(), live())

@@ -50,7 +50,7 @@ TAG_ROWS = [(1, "new"), (1, "big"), (4, "new"), (15, None), (None, "lost"), (99,
 def sides(spark, tmp_path_factory):
     """Two ways to run a form: by delvec on its tables, by Spark in a session of its own on views."""
     from delvec import Table, sql
-    from delvec.resolver import unregister
+    from delvec.name_resolver import unregister
 
     folder = tmp_path_factory.mktemp("forms")
     orders = Table.create(spark, str(folder / "orders"), ORDERS, partition_by=["region"],

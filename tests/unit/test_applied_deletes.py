@@ -14,9 +14,9 @@ from delvec.cli.dv import list_vectors
 from delvec.cli.files import list_plan
 from delvec.conflicts import rebased
 from delvec.connector import tasks
-from delvec.deletes.applied import verify_applied
 from delvec.deletes.new_vectors import new_vector
 from delvec.deletes.sets import DeleteSets
+from delvec.deletes.supported_kinds import verify_applied
 from delvec.errors import UnsupportedFeatureError
 from delvec.plan import ScanPlan
 from delvec.row_delta import VECTORS_SCHEMA, Operation, Read, Request, RowDelta, Verb, Won

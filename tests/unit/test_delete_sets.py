@@ -15,9 +15,9 @@ from delvec.cli.dv import list_vectors
 from delvec.connector import tasks
 from delvec.connector.batches import BatchScan, read_parts
 from delvec.deletes import position_file
+from delvec.deletes.deletes_of_files import match_deletes
 from delvec.deletes.examine import examine
 from delvec.deletes.loader import DeleteLoader
-from delvec.deletes.matching import match_deletes
 from delvec.deletes.new_vectors import new_vector, with_new_vectors
 from delvec.deletes.sets import DeleteSets, described
 from delvec.errors import FormatError

@@ -13,7 +13,7 @@ import pytest
 
 from delvec.errors import FormatError
 from delvec.footers.bounds import read_bounds, typed_array
-from delvec.footers.reader import footer_rows, read_footer
+from delvec.footers.footer import footer_rows, read_footer
 from delvec.footers.statistics import ColumnStatistics, MeasuredColumn, column_statistics, measure
 from delvec.row_delta import ADDED_SCHEMA, all_files, with_statistics
 from delvec.schema import Array, DataType, Decimal, Field, Fixed, Primitive, Struct, arrow_type, char

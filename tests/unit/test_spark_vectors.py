@@ -12,8 +12,8 @@ pytest.importorskip("pyspark", reason="pyspark is absent")
 
 from delvec.bitmap import Bitmap
 from delvec.deletes.sets import DeleteSets
-from delvec.spark import vector_join
-from delvec.spark.vector_join import CHUNK_BYTES, CHUNKS_SCHEMA, chunk_batches, chunk_estimate
+from delvec.spark import vector_chunks
+from delvec.spark.vector_chunks import CHUNK_BYTES, CHUNKS_SCHEMA, chunk_batches, chunk_estimate
 
 
 def positions_in(batches, first_key):
@@ -69,9 +69,9 @@ def test_chunks_of_several_vectors():
     [(2, [[0], [1], [2], [3]]), (3, [[0], [1, 2], [3]]), (11, [[0, 1], [2, 3]]), (15, [[0, 1, 2, 3]])],
 )
 def test_small_vectors_are_expanded_together(monkeypatch, most, lots):
-    monkeypatch.setattr(vector_join, "_POSITIONS_AT_ONCE", most)
+    monkeypatch.setattr(vector_chunks, "_POSITIONS_AT_ONCE", most)
     loaded = [Bitmap.from_iterable(range(count)) for count in (9, 2, 1, 3)]
-    assert list(vector_join._lots(loaded)) == lots
+    assert list(vector_chunks._lots(loaded)) == lots
 
 
 def test_no_chunk_of_an_empty_vector():
@@ -79,7 +79,7 @@ def test_no_chunk_of_an_empty_vector():
 
 
 def test_vectors_of_many_chunks_come_in_several_batches(monkeypatch):
-    monkeypatch.setattr(vector_join, "_CHUNKS_AT_ONCE", 3)
+    monkeypatch.setattr(vector_chunks, "_CHUNKS_AT_ONCE", 3)
     rows = list(range(0, 10 * 4096, 1000))
     batches = list(chunk_batches([(0, Bitmap.from_iterable(rows))]))
     assert [len(batch) for batch in batches] == [3, 3, 3, 1]

@@ -10,14 +10,14 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is absent")
 
 from delvec.bitmap import Bitmap
-from delvec.spark import vector_filter
+from delvec.spark import vector_words
 from delvec.spark.file_paths import numbers
 
 
 def words(vectors):
     """By numbers as files of one writer have them."""
     names = [f"part-{number:05d}-0a1b2c3d-c000.snappy.parquet" for number in range(len(vectors))]
-    return vector_filter.words_of(vectors, numbers(names))
+    return vector_words.words_of(vectors, numbers(names))
 
 
 def deleted(found, number, rows):
@@ -35,7 +35,7 @@ def test_words_say_what_the_vectors_say():
             rng.sample(range(rows), rng.randrange(min(rows, 400) + 1)) for _ in range(rng.randrange(1, 6))
         ]
         own = np.array(rng.sample(range(2**32), len(some)))
-        found = vector_filter.words_of([Bitmap.from_iterable(positions) for positions in some], own)
+        found = vector_words.words_of([Bitmap.from_iterable(positions) for positions in some], own)
         assert found is not None
         assert [deleted(found, int(number), range(rows + 70)) for number in own] == [
             sorted(positions) for positions in some
@@ -57,29 +57,29 @@ def test_vectors_of_no_row():
 
 
 def test_a_slot_of_no_file_is_before_all_words():
-    found = vector_filter.words_of([Bitmap.of(5)] * 3, np.array([0, 1, 2]))
+    found = vector_words.words_of([Bitmap.of(5)] * 3, np.array([0, 1, 2]))
     assert sorted(found.slots)[1:] == [0, found.each, 2 * found.each]
     assert min(found.slots) + found.each < 0
 
 
 @pytest.mark.parametrize("own", [[0, 2**31], [7, 7 + 2**23, 7 + 2**24], list(range(0, 2**32, 2**27))])
 def test_numbers_that_are_alike_in_most_bits_have_slots_of_their_own(own):
-    found = vector_filter.words_of([Bitmap.of(n) for n in range(len(own))], np.array(own))
+    found = vector_words.words_of([Bitmap.of(n) for n in range(len(own))], np.array(own))
     assert [deleted(found, number, range(100)) for number in own] == [[n] for n in range(len(own))]
 
 
 def test_files_are_joined_where_no_few_bits_tell_them_apart():
-    assert vector_filter.words_of([Bitmap.of(1)] * 3, np.array([7, 8, 7 + 2**31])) is None
+    assert vector_words.words_of([Bitmap.of(1)] * 3, np.array([7, 8, 7 + 2**31])) is None
 
 
 def test_so_many_files_are_joined():
-    assert words([Bitmap.of(1)] * vector_filter.FEW_FILES) is not None
-    assert words([Bitmap.of(1)] * (vector_filter.FEW_FILES + 1)) is None
+    assert words([Bitmap.of(1)] * vector_words.FEW_FILES) is not None
+    assert words([Bitmap.of(1)] * (vector_words.FEW_FILES + 1)) is None
 
 
 def test_so_many_words_are_joined():
-    most = Bitmap.from_range(0, vector_filter.MOST_BYTES * 8 - 4096)
-    assert len(words([most]).words) * 8 == vector_filter.MOST_BYTES - 512 + 8
+    most = Bitmap.from_range(0, vector_words.MOST_BYTES * 8 - 4096)
+    assert len(words([most]).words) * 8 == vector_words.MOST_BYTES - 512 + 8
     assert words([most, Bitmap.of(1)]) is None
 
 

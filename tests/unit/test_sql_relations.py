@@ -6,7 +6,7 @@ import pytest
 
 from delvec.predicate import SPARK_DEFAULTS
 from delvec.schema import Field, Primitive, Struct
-from delvec.statements import pruning
+from delvec.statements import where_conjuncts
 from delvec.statements.cursor import Span
 from delvec.statements.lexer import tokenize
 from delvec.statements.parameters import Parameters
@@ -114,9 +114,9 @@ def pruned(query, table="t", args=None):
     whole, parameters = Span(query, tokens[:-1]), Parameters(query, tokens, args)
     found = relations(whole)
     (relation,) = [r for r in found if r.name.parts[-1] == table]
-    filters = pruning.filters(relation, Scopes.of(whole, found))
+    filters = where_conjuncts.filters(relation, Scopes.of(whole, found))
     called = Qualifier.of(relation.name, relation.alias, T, case_sensitive=False)
-    return pruning.condition(filters, called, whole, parameters, SPARK_DEFAULTS)
+    return where_conjuncts.condition(filters, called, whole, parameters, SPARK_DEFAULTS)
 
 
 @pytest.mark.parametrize(

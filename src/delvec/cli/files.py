@@ -104,7 +104,7 @@ def list_plan(plan: ScanPlan, where: str | None, limit: int) -> FileList:
     import numpy as np
     import pyarrow as pa
 
-    from delvec.deletes.matching import match_deletes
+    from delvec.deletes.deletes_of_files import match_deletes
     from delvec.plan import POSITION_VECTOR
 
     chosen = plan.at(np.arange(first(len(plan.files), limit)))

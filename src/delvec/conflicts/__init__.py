@@ -10,6 +10,6 @@ probe         what the checks ask the statement that made the delta
 from delvec.conflicts.commit_loop import Rerun, Settled, commit
 from delvec.conflicts.probe import ConflictProbe
 from delvec.conflicts.rebase import Conflict, Rebased, rebased
-from delvec.conflicts.verb_rules import RULES, Rule
+from delvec.conflicts.verb_pairs import RULES, Rule
 
 __all__ = ["RULES", "Conflict", "ConflictProbe", "Rebased", "Rerun", "Rule", "Settled", "commit", "rebased"]

@@ -23,10 +23,10 @@ import pyarrow.compute as pc
 from delvec.bitmap import Bitmap
 from delvec.conflicts.contended_files import ContendedFile, contended_files, united_vector
 from delvec.conflicts.probe import ConflictProbe
-from delvec.conflicts.verb_rules import RULES, Rule
+from delvec.conflicts.verb_pairs import RULES, Rule
 from delvec.conflicts.winners import Winners, changes_rows, may_move_rows, removes_rows
-from delvec.deletes.applied import verify_applied
 from delvec.deletes.loader import DeleteLoader
+from delvec.deletes.supported_kinds import verify_applied
 from delvec.formats import Snapshot
 from delvec.row_delta import VECTORS_SCHEMA, Isolation, RowCounts, RowDelta, Verb, Won
 from delvec.storage import Storage

@@ -25,7 +25,7 @@ from delvec.connector.tasks import FilePart, described_deletes
 from delvec.deletes.loader import DeleteLoader
 from delvec.deletes.sets import described
 from delvec.errors import CorruptVectorError, FormatError, UnsupportedFeatureError
-from delvec.footers.reader import Footer
+from delvec.footers.footer import Footer
 from delvec.plan import ReadSchema
 from delvec.predicate import Condition, SqlSettings
 from delvec.schema import Field

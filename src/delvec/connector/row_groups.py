@@ -14,7 +14,7 @@ import pyarrow as pa
 from delvec.connector import arrow_columns
 from delvec.file_facts import ColumnPath, ColumnStats, ConstantColumn
 from delvec.footers.bounds import read_bounds, typed_array
-from delvec.footers.reader import Footer
+from delvec.footers.footer import Footer
 from delvec.plan import ReadSchema
 from delvec.predicate import Condition
 from delvec.schema import Array, DataType, Map, Primitive, Struct, arrow_type, is_string

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec.chunked import Mask, Rows
-from delvec.deletes.applied import verify_applied, verify_kinds
-from delvec.deletes.matching import match_deletes
+from delvec.deletes.deletes_of_files import match_deletes
+from delvec.deletes.supported_kinds import verify_applied, verify_kinds
 from delvec.plan import DELETES_SCHEMA, FILES_SCHEMA, ScanPlan
 
 DATA_FILE = "data_file"

@@ -23,7 +23,7 @@ from delvec.delta.stats.columns import StatsRules, table_stats_rules
 from delvec.delta.stats.texts import stats_texts, wide_stats_texts
 from delvec.delta.stats.writer import new_stats_texts
 from delvec.errors import CorruptVectorError, InvalidOperationError
-from delvec.footers.reader import footer_rows
+from delvec.footers.footer import footer_rows
 from delvec.footers.statistics import measure
 from delvec.row_delta import ADDED_SCHEMA, RowDelta, with_statistics
 from delvec.schema import Schema

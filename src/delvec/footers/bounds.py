@@ -26,7 +26,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delvec.footers.reader import Footer
+from delvec.footers.footer import Footer
 from delvec.schema import DataType, Decimal, Fixed, Primitive, arrow_type
 
 _DAY = 24 * 60 * 60 * 1000 * 1000

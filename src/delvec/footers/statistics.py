@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from delvec.footers.bounds import file_bounds, read_bounds, typed_array
-from delvec.footers.reader import ColumnNames, Footer, read_footer
+from delvec.footers.footer import ColumnNames, Footer, read_footer
 from delvec.schema import Array, DataType, Map, Primitive, Struct
 from delvec.storage import Storage, in_parallel
 

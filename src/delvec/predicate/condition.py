@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from delvec.file_facts import ColumnPath, FileFacts
 from delvec.predicate.binding import Names, referenced
-from delvec.predicate.evaluation import Judgement
+from delvec.predicate.file_pruning import Judgement
 from delvec.predicate.literals import Reading
 from delvec.predicate.parser import parse_expression, translate
 from delvec.predicate.settings import SPARK_DEFAULTS, SqlSettings

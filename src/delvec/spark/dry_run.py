@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from delvec.deletes.sets import DeleteSets
 from delvec.errors import FormatError
-from delvec.footers.reader import footer_rows
+from delvec.footers.footer import footer_rows
 from delvec.plan import MATCH_ALL, ScanPlan
 from delvec.row_delta import Request, RowCounts
 from delvec.spark import append

@@ -16,7 +16,7 @@ from delvec.deletes.examine import examine
 from delvec.deletes.loader import trusted
 from delvec.deletes.sets import DeleteSets
 from delvec.errors import UnsupportedFeatureError
-from delvec.spark.vector_join import chunk_batches
+from delvec.spark.vector_chunks import chunk_batches
 from delvec.storage import Storage, open_storage
 
 _DELETES_PER_TASK = 64

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 
 from delvec.bitmap import Bitmap
-from delvec.deletes.applied import verify_applied
 from delvec.deletes.new_vectors import new_vector, with_new_vectors
 from delvec.deletes.sets import DeleteSets
+from delvec.deletes.supported_kinds import verify_applied
 from delvec.errors import FormatError
 from delvec.plan import ScanPlan
 from delvec.row_delta import VECTORS_SCHEMA, DeleteForm, WriteRules

@@ -1,9 +1,9 @@
 """A ``ScanPlan`` as a DataFrame: native Parquet scans whose plan leaves out deleted rows.
 
     files without deletes    a plain scan
-    files with deletes       the scan with a filter on an array of bits (`vector_filter`), for a few files
+    files with deletes       the scan with a filter on an array of bits (`vector_words`), for a few files
                              whose deleted rows are dense; otherwise the scan anti-joined to a table of bits
-                             (`vector_join`)
+                             (`vector_chunks`)
 
 Each group of files (`file_groups`) is one scan. No row goes through Python.
 """
@@ -48,8 +48,8 @@ from delvec.spark.types import (
     spark_field,
     spark_type,
 )
-from delvec.spark.vector_filter import Words, is_live, words_of
-from delvec.spark.vector_join import chunk_estimate, chunks_of, first_chunk_keys
+from delvec.spark.vector_chunks import chunk_estimate, chunks_of, first_chunk_keys
+from delvec.spark.vector_words import Words, is_live, words_of
 from delvec.storage import Storage
 
 DRIVER_CHUNK_BYTES = 64 << 20

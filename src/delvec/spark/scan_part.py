@@ -17,8 +17,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from delvec.spark.vector_filter import Words, is_live
-from delvec.spark.vector_join import CHUNK_BITS, FILE_SHIFT
+from delvec.spark.vector_chunks import CHUNK_BITS, FILE_SHIFT
+from delvec.spark.vector_words import Words, is_live
 
 # Spark does not move a condition below a filter that is not deterministic.
 _BARRIER = "spark_partition_id() >= 0"

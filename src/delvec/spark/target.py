@@ -15,8 +15,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from delvec import predicate
-from delvec.deletes.applied import verify_applied
 from delvec.deletes.loader import DeleteLoader
+from delvec.deletes.supported_kinds import verify_applied
 from delvec.errors import InvalidOperationError
 from delvec.formats import Snapshot, Table
 from delvec.plan import MATCH_ALL, Base, ScanPlan

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from delvec import resolver
+from delvec import name_resolver
 from delvec.errors import InvalidOperationError
 from delvec.statements.lexer import Kind, Token, syntax_error
 
@@ -53,12 +53,12 @@ class Name:
     @property
     def is_path(self) -> bool:
         """Whether it is the name of a table at a path, such as delvec.`path`."""
-        return resolver.is_path(self.parts, self.quoted)
+        return name_resolver.is_path(self.parts, self.quoted)
 
     @property
-    def reference(self) -> resolver.Reference | None:
+    def reference(self) -> name_resolver.Reference | None:
         """The table of delvec that it names; None: a table of Spark."""
-        return resolver.resolve(self.parts, self.quoted)
+        return name_resolver.resolve(self.parts, self.quoted)
 
     def __str__(self) -> str:
         return self.span.text

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from delvec.row_delta import Verb
 from delvec.statements.cursor import Cursor, Span
 from delvec.statements.lexer import Token
-from delvec.statements.table_names import snapshot_of
+from delvec.statements.opened_tables import snapshot_of
 from delvec.statements.text_edits import Edit
 from delvec.table import Table
 

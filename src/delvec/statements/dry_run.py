@@ -8,11 +8,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from delvec.spark.dry_run import Preview
 from delvec.statements import run_dml, run_insert
 from delvec.statements.lexer import tokenize
+from delvec.statements.opened_tables import Tables
 from delvec.statements.parameters import Arguments, Parameters
 from delvec.statements.parser import parse
 from delvec.statements.run_query import Frames
 from delvec.statements.statement import Delete, Insert, Merge, Statement, Update
-from delvec.statements.table_names import Tables
 
 
 def preview_statement(spark: SparkSession, text: str, args: Arguments | None = None) -> Preview | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace as replaced
 
-from delvec import resolver
+from delvec import name_resolver
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.statements.cursor import QUERY_STARTS, Cursor, IsOurs, Name, Span
 from delvec.statements.lexer import Kind, Token
@@ -93,9 +93,9 @@ def _is_for_delvec(cursor: Cursor, table: Name) -> bool:
     Spark session that has the format's jar.
     """
     provider = _provider(cursor)
-    if table.is_path or provider == resolver.ANY_FORMAT:
+    if table.is_path or provider == name_resolver.ANY_FORMAT:
         return True
-    return provider in resolver.providers() and len(table.parts) == 1
+    return provider in name_resolver.providers() and len(table.parts) == 1
 
 
 def _provider(cursor: Cursor) -> str | None:
@@ -113,8 +113,8 @@ def _with_clause(cursor: Cursor, statement: Create) -> Create:
     match cursor.here.word:
         case "USING":
             cursor.expect("USING")
-            known = " or ".join(resolver.providers())
-            if cursor.here.name.lower() not in resolver.providers():
+            known = " or ".join(name_resolver.providers())
+            if cursor.here.name.lower() not in name_resolver.providers():
                 raise cursor.error(f"expected {known} for {statement.table}")
             return _with_provider(statement, cursor.identifier(known).lower())
         case "PARTITIONED":
@@ -142,9 +142,9 @@ def _with_provider(statement: Create, provider: str) -> Create:
     """The statement with the word after USING, which may repeat the format before a path but not change
     it.
     """
-    if statement.provider in (None, resolver.ANY_FORMAT) or provider == resolver.ANY_FORMAT:
+    if statement.provider in (None, name_resolver.ANY_FORMAT) or provider == name_resolver.ANY_FORMAT:
         return replaced(
-            statement, provider=statement.provider if provider == resolver.ANY_FORMAT else provider
+            statement, provider=statement.provider if provider == name_resolver.ANY_FORMAT else provider
         )
     if provider != statement.provider:
         raise InvalidOperationError(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
-from delvec.statements import parse_ddl, parse_dml, parse_insert, parse_show, unsupported, views
+from delvec.statements import parse_ddl, parse_dml, parse_query_insert, parse_show, unsupported, views
 from delvec.statements.cursor import QUERY_STARTS, ROW_CHANGES, Cursor, IsOurs, Span, verify_brackets
 from delvec.statements.lexer import Kind, Token, syntax_error, tokenize
 from delvec.statements.statement import (
@@ -124,8 +124,8 @@ _READERS: Mapping[tuple[str, ...], _Reader] = MappingProxyType(
         ("UPDATE",): parse_dml.update,
         ("MERGE",): parse_dml.merge,
         ("INSERT",): parse_dml.insert,
-        ("WITH",): parse_insert.after_with,
-        ("FROM",): parse_insert.after_from,
+        ("WITH",): parse_query_insert.after_with,
+        ("FROM",): parse_query_insert.after_from,
         ("CREATE", "OR", "REPLACE", "TABLE"): parse_ddl.replace,
         ("REPLACE", "TABLE"): parse_ddl.replace,
         ("CREATE", "TABLE"): parse_ddl.create,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from delvec import resolver
+from delvec import name_resolver
 from delvec.schema import Schema
 from delvec.statements.cursor import Name
 from delvec.statements.scopes import ColumnName, Scopes, enclosing_selects, sources
@@ -74,7 +74,7 @@ def short_paths(
 
     ``tables``: delvec's tables by the position of their names; ``outer``: tables that are visible everywhere.
     """
-    providers = resolver.providers()
+    providers = name_resolver.providers()
     return [
         Edit(name.starts[0], name.starts[1], "")
         for name in scopes.names(scopes.tree)

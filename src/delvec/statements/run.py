@@ -10,11 +10,12 @@ from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from delvec import resolver
+from delvec import name_resolver
 from delvec.spark.session import verify_running
 from delvec.statements import dry_run, run_ddl, run_dml, run_insert, run_show, unsupported, views
 from delvec.statements.cursor import Cursor
 from delvec.statements.lexer import tokenize
+from delvec.statements.opened_tables import Tables
 from delvec.statements.parameters import Arguments, Parameters
 from delvec.statements.parser import parse
 from delvec.statements.run_query import Frames
@@ -41,7 +42,6 @@ from delvec.statements.statement import (
     UnsetProperties,
     Update,
 )
-from delvec.statements.table_names import Tables
 from delvec.statements.table_references import relations
 
 Definition = Create | SetProperties | UnsetProperties | AddColumns | Truncate | DropTable | CreateView
@@ -123,7 +123,7 @@ def _define(frames: Frames, statement: Definition) -> None:
         case Truncate(table):
             frames.tables.of(table).delete()
         case DropTable(table):
-            resolver.unregister(table.parts[0])
+            name_resolver.unregister(table.parts[0])
         case CreateView():
             views.run(frames, statement)
         case _:

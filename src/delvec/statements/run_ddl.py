@@ -8,16 +8,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from delvec import location, resolver
+from delvec import location, name_resolver
 from delvec.errors import InvalidOperationError, TableNotFoundError
 from delvec.spark.conditions import reason_of
 from delvec.spark.types import parse_ddl, quoted
 from delvec.statements.constants import properties, text_of
 from delvec.statements.cursor import Name, Span
 from delvec.statements.error_positions import COLUMNS, pointed_at
+from delvec.statements.opened_tables import snapshot_of
 from delvec.statements.run_query import Frames
 from delvec.statements.statement import AddColumns, Create, NewColumn, SetProperties, UnsetProperties
-from delvec.statements.table_names import snapshot_of
 from delvec.table import Table
 
 _COMMENT = "comment"
@@ -26,7 +26,7 @@ _COMMENT = "comment"
 def create(frames: Frames, statement: Create) -> None:
     """Create the table, and register its name if it has one. With IF NOT EXISTS an existing table stays."""
     spark, name = frames.spark, statement.table
-    known = None if name.is_path else resolver.registered(name.parts[0])
+    known = None if name.is_path else name_resolver.registered(name.parts[0])
     if known is not None and statement.if_not_exists:
         frames.tables.is_ours(name)
         return
@@ -96,7 +96,7 @@ def _created(frames: Frames, statement: Create, place: str) -> Table:
         spark,
         place,
         rows_or_schema,
-        format=resolver.created_format(statement.provider),
+        format=name_resolver.created_format(statement.provider),
         partition_by=_as_in_schema(by, schema),
         properties=table_properties,
     )

@@ -18,11 +18,11 @@ from delvec.spark.types import quoted
 from delvec.statements.cursor import Span
 from delvec.statements.default_keyword import default_of
 from delvec.statements.error_positions import pointed_at
+from delvec.statements.opened_tables import snapshot_of
 from delvec.statements.qualifiers import Qualifier, short_paths, without_qualifier
 from delvec.statements.run_query import Frames
 from delvec.statements.scopes import Scopes
 from delvec.statements.statement import Assignment, Delete, Merge, MergeClause, Update
-from delvec.statements.table_names import snapshot_of
 from delvec.statements.table_references import relations
 from delvec.statements.text_edits import Edit, edited
 from delvec.table import Table

@@ -15,10 +15,10 @@ from delvec.spark.types import quoted, type_text
 from delvec.statements.constants import constant
 from delvec.statements.default_keyword import default_edits
 from delvec.statements.error_positions import pointed_at
+from delvec.statements.opened_tables import snapshot_of
 from delvec.statements.parameters import literal
 from delvec.statements.run_query import Frames
 from delvec.statements.statement import Insert, MultiInsert
-from delvec.statements.table_names import snapshot_of
 from delvec.table import Table
 
 _MODE = "spark.sql.sources.partitionOverwriteMode"

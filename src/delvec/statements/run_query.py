@@ -18,14 +18,14 @@ from delvec.schema import Schema
 from delvec.spark.conditions import reason_of
 from delvec.spark.session import sql_settings
 from delvec.spark.types import quoted
-from delvec.statements import pruning
+from delvec.statements import where_conjuncts
 from delvec.statements.cursor import Name, Span
 from delvec.statements.error_positions import QUERY, pointed_at
 from delvec.statements.lexer import Kind, syntax_error
+from delvec.statements.opened_tables import Tables, snapshot_of
 from delvec.statements.parameters import Parameters
 from delvec.statements.qualifiers import Qualifier, short_paths
 from delvec.statements.scopes import Scopes
-from delvec.statements.table_names import Tables, snapshot_of
 from delvec.statements.table_references import Relation, nested_relations, relations
 from delvec.statements.text_edits import Edit, edited
 from delvec.table import Table
@@ -138,10 +138,10 @@ class Frames:
         table = self.tables.of(relation.name)
         version, timestamp = self._version_of(relation)
         where = None
-        filters = pruning.filters(relation, scopes)
+        filters = where_conjuncts.filters(relation, scopes)
         if filters:
             qualifier = self._qualifier(relation)
-            where = pruning.condition(filters, qualifier, query, self.parameters, self.settings)
+            where = where_conjuncts.condition(filters, qualifier, query, self.parameters, self.settings)
         return table.to_df(version=version, timestamp=timestamp, where=where)
 
     def _version_of(self, relation: Relation) -> _TimeTravel:

@@ -17,6 +17,7 @@ from delvec.schema import Schema
 from delvec.spark.types import logical
 from delvec.statements.constants import properties
 from delvec.statements.cursor import Name
+from delvec.statements.opened_tables import snapshot_of
 from delvec.statements.run_query import Frames
 from delvec.statements.statement import (
     DescribeDetail,
@@ -25,7 +26,6 @@ from delvec.statements.statement import (
     ShowColumns,
     ShowProperties,
 )
-from delvec.statements.table_names import snapshot_of
 from delvec.table import Table
 
 _DETAIL = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from delvec import resolver
+from delvec import name_resolver
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.statements.cursor import Cursor, IsOurs, Span
 from delvec.statements.lexer import Kind
@@ -65,7 +65,7 @@ def _name(statement: CreateView) -> str:
     if len(statement.view.parts) != 1:
         raise InvalidOperationError(f"the temporary view is {statement.view}, expected a name without a dot")
     name = statement.view.parts[0]
-    known = resolver.registered(name)
+    known = name_resolver.registered(name)
     if known is not None and statement.kind is ViewKind.TEMPORARY:
         raise InvalidOperationError(f"{statement.view} is already the name of a table: {known.location}")
     return name

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from delvec import formats
 from delvec.errors import InvalidOperationError
-from delvec.resolver import AtPath, Reference, Registered
+from delvec.name_resolver import AtPath, Reference, Registered
 from delvec.spark.types import quoted
 from delvec.statements.cursor import Name
 from delvec.table import Table, open_reference

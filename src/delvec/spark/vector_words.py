@@ -8,7 +8,7 @@
             passed as a literal
 
 The filter of the scan looks up the row's bit. It computes no join key and runs no join, so it takes about
-half the time of the join (`vector_join`). It pays off if most chunks have a deleted row, because the array
+half the time of the join (`vector_chunks`). It pays off if most chunks have a deleted row, because the array
 also has the bits of the chunks between them. The array is sent with the tasks, so its size is limited.
 
 The size of the filter expression does not depend on the number of files. A comparison with each file would
@@ -28,7 +28,7 @@ from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
 from delvec.bitmap import Bitmap
 from delvec.chunked import Rows
-from delvec.spark.vector_join import CHUNK_BYTES, CHUNK_ROWS, WORDS
+from delvec.spark.vector_chunks import CHUNK_BYTES, CHUNK_ROWS, WORDS
 
 FEW_FILES = 32
 """More files would need too many slots for an expression."""

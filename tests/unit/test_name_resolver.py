@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from delvec import detect, resolver
+from delvec import detect, name_resolver
 from delvec.errors import InvalidOperationError, TableNotFoundError, UnsupportedFeatureError
-from delvec.resolver import AtPath, InCatalog, Registered
+from delvec.name_resolver import AtPath, InCatalog, Registered
 
 
 class Lake:
@@ -42,7 +42,7 @@ def no_options(location):
     ("provider", "expected"), [("delvec", None), ("DELVEC", None), ("delta", "delta"), ("Delta", "delta")]
 )
 def test_paths(provider, expected):
-    assert resolver.resolve([provider, "/lake/a.b"], [False, True]) == AtPath("/lake/a.b", expected)
+    assert name_resolver.resolve([provider, "/lake/a.b"], [False, True]) == AtPath("/lake/a.b", expected)
 
 
 @pytest.mark.parametrize(
@@ -55,54 +55,54 @@ def test_paths(provider, expected):
     ],
 )
 def test_names_that_belong_to_spark(parts, quoted):
-    assert resolver.resolve(parts, quoted) is None
-    assert not resolver.is_path(parts, quoted)
+    assert name_resolver.resolve(parts, quoted) is None
+    assert not name_resolver.is_path(parts, quoted)
 
 
 def test_registered_names(orders):
-    assert resolver.resolve(*plain("some_orders")) is None
-    resolver.register("Some_Orders", orders)
+    assert name_resolver.resolve(*plain("some_orders")) is None
+    name_resolver.register("Some_Orders", orders)
     try:
-        assert resolver.resolve(*plain("some_ORDERS")) == Registered(orders)
-        assert resolver.open_table(Registered(orders), no_options) is orders
+        assert name_resolver.resolve(*plain("some_ORDERS")) == Registered(orders)
+        assert name_resolver.open_table(Registered(orders), no_options) is orders
     finally:
-        resolver.unregister("SOME_orders")
-    assert resolver.registered("some_orders") is None
+        name_resolver.unregister("SOME_orders")
+    assert name_resolver.registered("some_orders") is None
 
 
 def test_a_path_must_have_the_format_that_its_name_says(orders, monkeypatch):
-    assert resolver.open_table(AtPath(orders.location, "delta"), no_options).format == "delta"
-    assert resolver.open_table(AtPath(orders.location), no_options).format == "delta"
+    assert name_resolver.open_table(AtPath(orders.location, "delta"), no_options).format == "delta"
+    assert name_resolver.open_table(AtPath(orders.location), no_options).format == "delta"
     with pytest.raises(InvalidOperationError, match="the table has the format delta, expected other"):
-        resolver.open_table(AtPath(orders.location, "other"), no_options)
+        name_resolver.open_table(AtPath(orders.location, "other"), no_options)
 
 
 def test_names_of_more_parts_are_looked_up_in_catalogs(orders, monkeypatch):
     lake = Lake(orders.location)
-    assert resolver.resolve(*plain("lake.db.orders")) is None
+    assert name_resolver.resolve(*plain("lake.db.orders")) is None
     monkeypatch.setattr(detect, "find_catalog", {"lake": lake}.get)
-    reference = resolver.resolve(*plain("lake.db.orders"))
+    reference = name_resolver.resolve(*plain("lake.db.orders"))
     assert reference == InCatalog(lake, ("db", "orders"))
-    assert resolver.open_table(reference, no_options).location == orders.location
-    assert resolver.resolve(*plain("spark_catalog.db.orders")) is None
+    assert name_resolver.open_table(reference, no_options).location == orders.location
+    assert name_resolver.resolve(*plain("spark_catalog.db.orders")) is None
     with pytest.raises(TableNotFoundError, match=r"no table db\.nothing"):
-        resolver.open_table(resolver.resolve(*plain("lake.db.nothing")), no_options)
+        name_resolver.open_table(name_resolver.resolve(*plain("lake.db.nothing")), no_options)
 
 
 def test_catalog_objects(orders):
     lake = Lake(orders.location)
-    assert resolver.in_catalog(lake, "db.orders") == InCatalog(lake, ("db", "orders"))
+    assert name_resolver.in_catalog(lake, "db.orders") == InCatalog(lake, ("db", "orders"))
     for unknown in ("lake", object()):
         with pytest.raises(UnsupportedFeatureError, match="tables in a catalog cannot be opened yet"):
-            resolver.in_catalog(unknown, "db.orders")
+            name_resolver.in_catalog(unknown, "db.orders")
 
 
 def test_a_new_format_needs_one_entry(tmp_path, monkeypatch):
     """What the engine, SQL and the command line know of formats is one table."""
     own = replace(detect.FORMATS["delta"], title="Own", metadata="_own", is_at=lambda s: s.exists("_own/1"))
     monkeypatch.setitem(detect.FORMATS, "own", own)
-    assert resolver.providers() == ("delvec", "delta", "own")
-    assert resolver.resolve(["own", "/lake"], [False, True]) == AtPath("/lake", "own")
+    assert name_resolver.providers() == ("delvec", "delta", "own")
+    assert name_resolver.resolve(["own", "/lake"], [False, True]) == AtPath("/lake", "own")
     (tmp_path / "_own").mkdir()
     (tmp_path / "_own" / "1").write_bytes(b"")
     assert detect.find_format(detect.open_storage(str(tmp_path))) == "own"
@@ -114,4 +114,4 @@ def test_a_new_format_needs_one_entry(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("provider", "created"), [(None, "delta"), ("delvec", "delta"), ("delta", "delta")])
 def test_the_format_of_a_new_table(provider, created):
-    assert resolver.created_format(provider) == created
+    assert name_resolver.created_format(provider) == created
