@@ -1,8 +1,8 @@
 """Which table a name means. SQL, ``Table.open`` and the command line all ask here.
 
-    orders                          a name given with ``Table.register``
-    delvec.`path`, delta.`path`     the table at a path; a format's name before it says which format it must
-    have lake.db.orders                  the table ``db.orders`` of the catalog ``lake``
+    orders                        a name given with ``Table.register``
+    delvec.`path`, delta.`path`   the table at a path; a format's name before it is the format it must have
+    lake.db.orders                the table ``db.orders`` of the catalog ``lake``
 
 Any other name belongs to Spark.
 """

@@ -10,7 +10,7 @@ import pytest
 
 from contract.kinds import CHANGE_FILES, VECTORS_OFF, Kind
 from delvec.errors import CommitConflictError, InvalidOperationError
-from delvec.spark import commit_and_rerun, remove_rows
+from delvec.spark import commit_and_rerun, find_rows
 from racing import losing
 from verbs import rows_of
 
@@ -223,8 +223,8 @@ def test_vectors_that_executors_stored_are_united(
     spark: Any, made: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
-    monkeypatch.setattr(remove_rows, "DRIVER_BYTES", 0)
-    monkeypatch.setattr(remove_rows, "FEW_ROWS", 0)
+    monkeypatch.setattr(find_rows, "DRIVER_BYTES", 0)
+    monkeypatch.setattr(find_rows, "FEW_ROWS", 0)
     place = made()
     table = losing(spark, place, lambda other: other.delete("id = 3"))
     result = table.delete("id IN (2, 3)")

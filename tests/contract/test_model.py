@@ -14,7 +14,7 @@ from pyspark.sql import functions
 from contract.kinds import ANY_COLUMN_NAMES, CHANGE_FILES, ROW_IDS, VECTORS_OFF, Kind
 from delvec import detect
 from delvec.errors import InvalidOperationError
-from delvec.spark import remove_rows
+from delvec.spark import find_rows
 from delvec.verify import verify_table
 from rows import multiset, read_rows
 from scanning import collected, plain
@@ -146,7 +146,7 @@ class Run:
 def found_as_bits(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Half of the sequences find rows as they are found in large files."""
     if seed % 2:
-        monkeypatch.setattr(remove_rows, "FEW_ROWS", 0)
+        monkeypatch.setattr(find_rows, "FEW_ROWS", 0)
 
 
 def run(kind: Kind, spark: Any, root: Path, seed: int) -> None:

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from delvec.errors import FormatError
-from delvec.spark import remove_rows
-from delvec.spark.find_rows import find_few_rows, find_rows
+from delvec.spark import find_rows
+from delvec.spark.row_bitmaps import collect_positions
 from lake import Lake
 from scanning import collected, colliding_names, opened
 
@@ -25,7 +25,7 @@ def frame_of(spark, places):
 
 
 def numbered(frame, path, row, flag=None):
-    return find_few_rows(frame, path, row, {zlib.crc32(path.encode()): path for path in PATHS}, flag)
+    return collect_positions(frame, path, row, {zlib.crc32(path.encode()): path for path in PATHS}, flag)
 
 
 @pytest.mark.parametrize("find", [find_rows, numbered])
@@ -67,7 +67,7 @@ def test_files_that_have_one_number(spark, tmp_path, monkeypatch):
     for number, name in enumerate(colliding_names(root)):
         lake.write([{"id": number * 10 + i} for i in range(10)], name=name)
     lake.commit()
-    monkeypatch.setattr(remove_rows, "find_few_rows", None)
+    monkeypatch.setattr(find_rows, "collect_positions", None)
     table = opened(spark, lake)
     table.delete("id % 10 = 3")
     table.update({"id": "-id"}, "id % 10 = 4")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from delvec.spark import remove_rows
+from delvec.spark import find_rows
 from rows import multiset
 from scanning import collected
 
@@ -13,8 +13,8 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def executors_only(monkeypatch):
-    monkeypatch.setattr(remove_rows, "FEW_ROWS", 0)
-    monkeypatch.setattr(remove_rows, "DRIVER_BYTES", 0)
+    monkeypatch.setattr(find_rows, "FEW_ROWS", 0)
+    monkeypatch.setattr(find_rows, "DRIVER_BYTES", 0)
 
 
 def made(spark, path, **properties):
@@ -33,9 +33,9 @@ def merged(table, spark):
 def test_every_verb_gives_what_the_driver_would(spark, tmp_path, monkeypatch):
     tables, results = [], []
     # Positions as they are, bits on the driver, bits on the executors.
-    for few, limit in ((remove_rows.FEW_ROWS, 0), (0, remove_rows.DRIVER_BYTES), (0, 0)):
-        monkeypatch.setattr(remove_rows, "FEW_ROWS", few)
-        monkeypatch.setattr(remove_rows, "DRIVER_BYTES", limit)
+    for few, limit in ((find_rows.FEW_ROWS, 0), (0, find_rows.DRIVER_BYTES), (0, 0)):
+        monkeypatch.setattr(find_rows, "FEW_ROWS", few)
+        monkeypatch.setattr(find_rows, "DRIVER_BYTES", limit)
         table = made(spark, tmp_path / f"{few} {limit}")
         results.append(
             [

@@ -82,8 +82,8 @@ def test_are_applied_by_the_scan(table, monkeypatch, way):
 @pytest.mark.parametrize("on", ["driver", "executors"])
 def test_become_part_of_the_new_vector(table, monkeypatch, on):
     if on == "executors":
-        monkeypatch.setattr("delvec.spark.remove_rows.FEW_ROWS", 0)
-        monkeypatch.setattr("delvec.spark.remove_rows.DRIVER_BYTES", 0)
+        monkeypatch.setattr("delvec.spark.find_rows.FEW_ROWS", 0)
+        monkeypatch.setattr("delvec.spark.find_rows.DRIVER_BYTES", 0)
     table.delete("id IN (4, 3, 10010)")  # row 3 of the first file is deleted already
     (version,) = table.history(1).select("version").collect()[0]
     assert version == 1

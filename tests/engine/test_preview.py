@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import functions
 
 from delvec.errors import FormatError, InvalidOperationError
-from delvec.spark import dry_run, remove_rows
+from delvec.spark import dry_run, find_rows
 from delvec.spark.dry_run import GROWN_VECTOR, NEW_VECTOR, OUTCOMES, REMOVED, REWRITTEN
 from delvec.spark.progress import reported_to
 from delvec.table import Table
@@ -173,8 +173,8 @@ def test_only_files_that_may_match_are_read(copied):
 
 @pytest.mark.parametrize("verb", ["delete", "update"])
 def test_nothing_is_stored_however_many_rows_are_found(copied, monkeypatch, verb):
-    monkeypatch.setattr(remove_rows, "DRIVER_BYTES", 0)
-    monkeypatch.setattr(remove_rows, "FEW_ROWS", 0)
+    monkeypatch.setattr(find_rows, "DRIVER_BYTES", 0)
+    monkeypatch.setattr(find_rows, "FEW_ROWS", 0)
     found = previewed(copied(), verb, "v = 3")
     assert found.matching == sum(v == 3 for _, v, _ in ROWS)
 

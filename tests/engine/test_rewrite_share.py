@@ -10,7 +10,7 @@ from pyspark.sql import functions
 
 from delvec.errors import FormatError, InvalidOperationError
 from delvec.row_delta import Verb
-from delvec.spark import remove_rows
+from delvec.spark import find_rows
 from delvec.spark.target import Target
 from lake import Lake
 from rows import multiset
@@ -214,8 +214,8 @@ def test_rows_keep_their_ids(spark, tmp_path):
 
 
 def test_vectors_stored_by_executors(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(remove_rows, "FEW_ROWS", 0)
-    monkeypatch.setattr(remove_rows, "DRIVER_BYTES", 0)
+    monkeypatch.setattr(find_rows, "FEW_ROWS", 0)
+    monkeypatch.setattr(find_rows, "DRIVER_BYTES", 0)
     table = made(spark, tmp_path, HALF)
     table.delete("id IN (0, 1)")
     result = table.delete(MOST_AND_FEW)

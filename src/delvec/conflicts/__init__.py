@@ -1,10 +1,11 @@
 """Conflicts between concurrent writers, for every format.
 
-verb_rules    for each pair of verbs: what must be checked before the second writer commits
-winners       the commits that were first, with their files as ids
-rebase        moves a delta on top of these commits, or returns the conflict
-commit_loop   commits, and rebases after each lost attempt
-probe         what the checks ask the statement that made the delta
+rebase            decides: moves a delta on top of the commits that were first, or returns the conflict
+verb_pairs        for each pair of verbs: what must be checked before the second writer commits
+winners           the commits that were first, with their files as ids
+contended_files   files that both writers changed, with the rows that each deleted
+commit_loop       commits, and rebases after each lost attempt
+probe             what the checks ask the statement that made the delta
 """
 
 from delvec.conflicts.commit_loop import Rerun, Settled, commit

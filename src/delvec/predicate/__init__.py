@@ -9,7 +9,7 @@ literals       values of literals
 date_times     dates and times in literals
 comparison     a literal, converted to the type of the column that it is compared with
 value_ranges   facts about a column as ranges of its values
-evaluation     the tree, judged over the facts
+file_pruning   the tree, judged over the facts about each file
 """
 
 from delvec.predicate.condition import Condition, Matches, parse

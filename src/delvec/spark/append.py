@@ -29,7 +29,8 @@ from delvec.spark import change_files
 from delvec.spark.commit_and_rerun import Rows, StatementProbe, commit, source_frame
 from delvec.spark.computed_columns import new_rows
 from delvec.spark.conditions import expression, verify_condition
-from delvec.spark.delete import deleted_rows, find_matching
+from delvec.spark.delete import deleted_rows
+from delvec.spark.find_rows import find_matching
 from delvec.spark.partition_folders import same_partitions
 from delvec.spark.remove_rows import remove_rows
 from delvec.spark.reserved_names import verify_new_names

@@ -12,9 +12,8 @@ from delvec.row_delta import Operation, Request, RowCounts, RowDelta, Verb
 from delvec.spark.change_files import DELETE as DELETED
 from delvec.spark.change_files import write_changes
 from delvec.spark.commit_and_rerun import StatementProbe, commit
-from delvec.spark.find_rows import FoundRows
-from delvec.spark.remove_rows import Removal, find, remove_rows
-from delvec.spark.scan import place_columns
+from delvec.spark.find_rows import find_matching
+from delvec.spark.remove_rows import Removal, remove_rows
 from delvec.spark.target import OperationResult, Target, live_rows, row_size, shown, split_by_match
 from delvec.spark.types import quoted
 
@@ -51,13 +50,6 @@ def delete(target: Target, where: str | Column | None) -> OperationResult | Reru
         change_files=write_changes(target, changes, size=row_size(rest) * found.count).files,
     )
     return commit(target, delta, StatementProbe(target, where))
-
-
-def find_matching(target: Target, plan: ScanPlan, where: str | Column) -> FoundRows:
-    """The rows of the plan's files for which ``where`` is true. Runs no job if there are no files."""
-    if not len(plan.files):
-        return FoundRows({}, 0)
-    return find(target, plan, target.matching(plan, where), place_columns(target.schema))
 
 
 def deleted_rows(

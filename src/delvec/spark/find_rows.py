@@ -1,117 +1,75 @@
-"""Finding rows: from a frame with the places of rows to a bitmap for each file, aggregated in the JVM.
+"""Finding the rows that a statement removes: one scan, collected on the driver or stored by executors.
 
-    group   the file, and the row's chunk of 32,768 rows
-    bits    4 KiB: Spark's bitmap aggregate over the positions in the chunk
-
-The driver gets at most 4 KiB for each chunk in which a row was found, however many rows were found. For files
-with few rows it collects the file and position of each row as one number instead, which needs no shuffle.
+How the rows are collected depends on their number: each row as a number if the files have few rows, bits for
+each file (`row_bitmaps`) if these fit on the driver, otherwise as vectors that executors store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-
-import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
-from delvec.bitmap import Bitmap
-from delvec.errors import FormatError
-from delvec.spark.file_paths import number_of
-from delvec.spark.progress import ROWS_FOUND, tell
+from delvec.plan import ScanPlan
+from delvec.spark.file_paths import file_path, numbers, shown_alike
+from delvec.spark.row_bitmaps import FoundRows, collect_bitmaps, collect_positions, row_bits
+from delvec.spark.scan import place_columns
+from delvec.spark.store_on_executors import bits_size, store_vectors
+from delvec.spark.target import Target
 
-CHUNK_BITS = 15
-CHUNK_BYTES = (1 << CHUNK_BITS) // 8
-_ROW_BITS = 31  # of a number with 63 bits; the others are the number of the file
+DRIVER_BYTES = 64 << 20
+"""The most that the driver collects of found rows as bits: 4 KiB for each 32,768 rows of the files."""
 
+FEW_ROWS = 1 << 25
+"""If the files have no more rows than this together, the driver collects each row found as a number: 256 MiB
+if all rows are found.
+"""
 
-@dataclass(frozen=True, slots=True)
-class FoundRows:
-    """The rows that were found.
-
-    files     the rows of each file, by the path that Spark returns
-    count     number of rows in the frame; a row that the frame has twice counts twice
-    flagged   number of rows for which the flag was true
-    stored    new vectors of the files, if executors made and stored them (`store_on_executors`): then
-              ``files`` is empty
-    """
-
-    files: Mapping[str, Bitmap]
-    count: int
-    flagged: int = 0
-    stored: pa.Table | None = None
-
-    @property
-    def distinct(self) -> int:
-        if self.stored is not None:
-            return sum(self.stored.column("deleted").to_pylist())
-        return sum(rows.cardinality for rows in self.files.values())
+FEW_REPEATED_ROWS = 1 << 16
+"""The same limit if a row may be found many times."""
 
 
-def find_rows(frame: DataFrame, path: str, row: str, flag: Column | None = None) -> FoundRows:
-    """The rows whose places are in the columns ``path`` and ``row`` of the frame."""
-    files: dict[str, list[tuple[int, bytes]]] = {}
-    found = row_bits(frame, path, row, flag).toArrow()
-    paths, chunks, bits, counts, flagged = (column.to_pylist() for column in found.columns)
-    for name, chunk, inside in zip(paths, chunks, bits, strict=True):
-        files.setdefault(name, []).append((chunk, inside))
-    tell(ROWS_FOUND, sum(counts))
-    bitmaps = {name: Bitmap.from_numpy(positions(parts)) for name, parts in files.items()}
-    return FoundRows(bitmaps, sum(counts), sum(flagged))
+def find_matching(target: Target, plan: ScanPlan, where: str | Column) -> FoundRows:
+    """The rows of the plan's files for which ``where`` is true. Runs no job if there are no files."""
+    if not len(plan.files):
+        return FoundRows({}, 0)
+    return find(target, plan, target.matching(plan, where), place_columns(target.schema))
 
 
-def find_few_rows(
-    frame: DataFrame, path: str, row: str, paths: Mapping[int, str], flag: Column | None = None
+def find(
+    target: Target,
+    plan: ScanPlan,
+    frame: DataFrame,
+    places: tuple[str, str],
+    flag: Column | None = None,
+    *,
+    repeated: bool = False,
 ) -> FoundRows:
-    """The same for files with few rows; ``paths`` by the numbers of the files (`file_paths.number_of`)."""
-    far = f"raise_error(concat('a row is too far from the first of its file: ', {path}))"
-    key = f"shiftleft({number_of(path)}, {_ROW_BITS}) | {row}"
-    found = frame.select(
-        F.expr(f"CASE WHEN {row} < {1 << _ROW_BITS}L THEN {key} ELSE CAST({far} AS BIGINT) END"),
-        *(() if flag is None else (_flagged(flag),)),
-    ).toArrow()
-    tell(ROWS_FOUND, len(found))
-    flagged = 0 if flag is None else pc.sum(found.column(1)).as_py() or 0
-    return FoundRows(_by_file(found.column(0).to_numpy(), paths), len(found), flagged)
+    """The rows of the plan's files whose places, path and row, are in the frame's columns ``places``.
+
+    If they may take more than ``DRIVER_BYTES`` as bits, executors make and store the new vectors.
+    ``repeated``: the frame may contain a row many times.
+    """
+    if has_few_rows(plan, repeated=repeated):
+        paths = _paths_by_number(frame, plan)
+        if paths is not None:
+            return collect_positions(frame, *places, paths, flag)
+    store = target.rules.store_vectors
+    if store is None or bits_size(plan) <= DRIVER_BYTES:
+        return collect_bitmaps(frame, *places, flag)
+    stored = store_vectors(row_bits(frame, *places, flag), plan, target.storage, store)
+    counts, flagged = (sum(stored.column(name).to_pylist()) for name in ("count", "flagged"))
+    return FoundRows({}, counts, flagged, stored)
 
 
-def _by_file(keys: np.ndarray, paths: Mapping[int, str]) -> dict[str, Bitmap]:
-    """The rows of each file, from keys that contain the file's number and the row; keys may repeat."""
-    keys = np.sort(keys, kind="stable")  # quick: the keys of each task are in order
-    files = keys >> _ROW_BITS
-    starts = np.flatnonzero(np.diff(files, prepend=-1))
-    bitmaps = {}
-    for start, end in zip(starts, [*starts[1:], len(keys)], strict=False):
-        number, rows = int(files[start]), keys[start:end] & ((1 << _ROW_BITS) - 1)
-        if number not in paths:
-            raise FormatError(
-                f"a scan found rows in a file that is not in its plan: its path's CRC-32 is {number}, "
-                f"expected that of one of {len(paths)} paths, as {next(iter(paths.values()))}"
-            )
-        bitmaps[paths[number]] = Bitmap.from_numpy(rows[np.diff(rows, prepend=-1) > 0])
-    return bitmaps
+def has_few_rows(plan: ScanPlan, *, repeated: bool = False) -> bool:
+    """Whether the files have so few rows that the driver collects each row found, without a shuffle."""
+    rows = plan.files.column("record_count")
+    few = min(FEW_ROWS, FEW_REPEATED_ROWS) if repeated else FEW_ROWS
+    return not rows.null_count and (pc.sum(rows).as_py() or 0) <= few
 
 
-def row_bits(frame: DataFrame, path: str, row: str, flag: Column | None = None) -> DataFrame:
-    """A row for each chunk: file, chunk, bits, number of rows, number of rows for which the flag is true."""
-    bits = F.expr(f"bitmap_construct_agg(bitmap_bit_position({row} + 1))")
-    groups = frame.groupBy(F.col(path), F.expr(f"shiftright({row}, {CHUNK_BITS})"))
-    return groups.agg(bits, F.expr("count(1)"), F.sum(_flagged(flag)))
-
-
-def _flagged(flag: Column | None) -> Column:
-    return F.lit(0) if flag is None else F.when(flag, F.lit(1)).otherwise(F.lit(0))
-
-
-def positions(chunks: Sequence[tuple[int, bytes]]) -> np.ndarray:
-    """The positions in the file of the bits that are set, in order; ``chunks`` are (number, bits)."""
-    numbers, bits = zip(*sorted(chunks), strict=True)
-    octets = np.frombuffer(b"".join(bits), np.uint8)
-    nonzero = np.flatnonzero(octets)  # usually few
-    octet, bit = np.nonzero(np.unpackbits(octets[nonzero, np.newaxis], axis=1, bitorder="little"))
-    inside = nonzero[octet]
-    first = np.array(numbers, np.int64) << CHUNK_BITS
-    return first[inside // CHUNK_BYTES] + (inside % CHUNK_BYTES) * 8 + bit
+def _paths_by_number(frame: DataFrame, plan: ScanPlan) -> dict[int, str] | None:
+    """The paths of the files by their numbers; None if numbers collide or Spark returns other paths."""
+    paths = list(map(file_path, plan.files.column("location").to_pylist()))
+    by_number = dict(zip(numbers(paths).tolist(), paths, strict=True))
+    return by_number if len(by_number) == len(paths) and shown_alike(frame, paths) else None

@@ -14,9 +14,9 @@ from delvec.plan import ScanPlan
 from delvec.row_delta import RowDelta
 from delvec.spark.commit_and_rerun import file_with_rows, first_file_id, is_nondeterministic, reads
 from delvec.spark.file_paths import location_of
-from delvec.spark.find_rows import find_rows
 from delvec.spark.merge_join import KeptSource, MergeJoin
 from delvec.spark.merge_source import MergeSource
+from delvec.spark.row_bitmaps import collect_bitmaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class MergeProbe:
             return {}
         names = self.join.names
         left = self.pairs.where(F.col(names.clause).isNull() & F.col(names.source).isNotNull())
-        found = find_rows(left, names.file, names.row).files
+        found = collect_bitmaps(left, names.file, names.row).files
         columns = (self.plan.files.column(name).to_pylist() for name in ("location", "file_id"))
         ids = dict(zip(*columns, strict=True))
         return {ids[location_of(path)]: rows for path, rows in found.items()}

@@ -17,14 +17,15 @@ from delvec.row_delta import RowCounts, RowDelta, Verb, all_files
 from delvec.spark import change_files
 from delvec.spark.commit_and_rerun import commit
 from delvec.spark.computed_columns import with_generated
-from delvec.spark.find_rows import FoundRows
+from delvec.spark.find_rows import FEW_REPEATED_ROWS, find, has_few_rows
 from delvec.spark.merge_clauses import DELETE, NOT_MATCHED, UPDATE, Clause, may_repeat, number_of
 from delvec.spark.merge_join import KeptSource, MergeJoin
 from delvec.spark.merge_probe import MergeProbe
 from delvec.spark.merge_request import Merge, MergeNames, all_values, merge_request
 from delvec.spark.merge_source import MergeSource
 from delvec.spark.new_rows import conformed
-from delvec.spark.remove_rows import FEW_REPEATED_ROWS, find, has_few_rows, remove_rows
+from delvec.spark.remove_rows import remove_rows
+from delvec.spark.row_bitmaps import FoundRows
 from delvec.spark.row_checks import checked
 from delvec.spark.row_lineage import moved, with_null_lineage
 from delvec.spark.set_clause import assigned_paths

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark.sql import Column, DataFrame
 
 from delvec.bitmap import Bitmap
 from delvec.deletes.new_vectors import new_vector, with_new_vectors
@@ -23,24 +22,12 @@ from delvec.deletes.supported_kinds import verify_applied
 from delvec.errors import FormatError
 from delvec.plan import ScanPlan
 from delvec.row_delta import VECTORS_SCHEMA, DeleteForm, WriteRules
-from delvec.spark.file_paths import file_path, location_of, numbers, shown_alike
-from delvec.spark.find_rows import FoundRows, find_few_rows, find_rows, row_bits
+from delvec.spark.file_paths import location_of
 from delvec.spark.new_rows import conformed
+from delvec.spark.row_bitmaps import FoundRows
 from delvec.spark.scan import place_columns
-from delvec.spark.store_on_executors import bits_size, store_vectors
 from delvec.spark.target import Target
 from delvec.spark.write_rows import NOTHING_WRITTEN, WrittenFiles, write_rows
-
-DRIVER_BYTES = 64 << 20
-"""The most that the driver collects of found rows as bits: 4 KiB for each 32,768 rows of the files."""
-
-FEW_ROWS = 1 << 25
-"""If the files have no more rows than this together, the driver collects each row found as a number: 256 MiB
-if all rows are found.
-"""
-
-FEW_REPEATED_ROWS = 1 << 16
-"""The same limit if a row may be found many times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,46 +44,6 @@ class Removal:
     vectors: pa.Table
     written: WrittenFiles = NOTHING_WRITTEN
     rewritten: pa.Array = field(default_factory=lambda: pa.array([], pa.int64()))
-
-
-def find(
-    target: Target,
-    plan: ScanPlan,
-    frame: DataFrame,
-    places: tuple[str, str],
-    flag: Column | None = None,
-    *,
-    repeated: bool = False,
-) -> FoundRows:
-    """The rows of the plan's files whose places, path and row, are in the frame's columns ``places``.
-
-    If they may take more than ``DRIVER_BYTES`` as bits, executors make and store the new vectors.
-    ``repeated``: the frame may contain a row many times.
-    """
-    if has_few_rows(plan, repeated=repeated):
-        paths = _paths_by_number(frame, plan)
-        if paths is not None:
-            return find_few_rows(frame, *places, paths, flag)
-    store = target.rules.store_vectors
-    if store is None or bits_size(plan) <= DRIVER_BYTES:
-        return find_rows(frame, *places, flag)
-    stored = store_vectors(row_bits(frame, *places, flag), plan, target.storage, store)
-    counts, flagged = (sum(stored.column(name).to_pylist()) for name in ("count", "flagged"))
-    return FoundRows({}, counts, flagged, stored)
-
-
-def has_few_rows(plan: ScanPlan, *, repeated: bool = False) -> bool:
-    """Whether the files have so few rows that the driver collects each row found, without a shuffle."""
-    rows = plan.files.column("record_count")
-    few = min(FEW_ROWS, FEW_REPEATED_ROWS) if repeated else FEW_ROWS
-    return not rows.null_count and (pc.sum(rows).as_py() or 0) <= few
-
-
-def _paths_by_number(frame: DataFrame, plan: ScanPlan) -> dict[int, str] | None:
-    """The paths of the files by their numbers; None if numbers collide or Spark returns other paths."""
-    paths = list(map(file_path, plan.files.column("location").to_pylist()))
-    by_number = dict(zip(numbers(paths).tolist(), paths, strict=True))
-    return by_number if len(by_number) == len(paths) and shown_alike(frame, paths) else None
 
 
 def remove_rows(target: Target, plan: ScanPlan, found: FoundRows) -> Removal:

@@ -23,9 +23,9 @@ from delvec.errors import FormatError
 from delvec.plan import ScanPlan
 from delvec.row_delta import StoreVectors
 from delvec.spark.file_paths import file_path
-from delvec.spark.find_rows import CHUNK_BITS, CHUNK_BYTES, positions
 from delvec.spark.load_on_executors import check_executors
 from delvec.spark.progress import ROWS_FOUND, VECTORS_STORED, tell
+from delvec.spark.row_bitmaps import CHUNK_BITS, CHUNK_BYTES, positions
 from delvec.storage import Storage, open_storage
 
 _TASK_BYTES = 32 << 20

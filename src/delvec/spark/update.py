@@ -17,8 +17,9 @@ from delvec.schema import Schema
 from delvec.spark import change_files
 from delvec.spark.commit_and_rerun import StatementProbe, commit
 from delvec.spark.computed_columns import with_generated
-from delvec.spark.find_rows import FoundRows
-from delvec.spark.remove_rows import find, has_few_rows, remove_rows
+from delvec.spark.find_rows import find, has_few_rows
+from delvec.spark.remove_rows import remove_rows
+from delvec.spark.row_bitmaps import FoundRows
 from delvec.spark.row_checks import checked
 from delvec.spark.row_lineage import moved
 from delvec.spark.scan import own_prefix, place_columns
