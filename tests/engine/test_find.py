@@ -9,7 +9,7 @@ import pytest
 
 from delvec.errors import FormatError
 from delvec.spark import find_rows
-from delvec.spark.row_bitmaps import collect_positions
+from delvec.spark.row_bitmaps import collect_bitmaps, collect_positions
 from lake import Lake
 from scanning import collected, colliding_names, opened
 
@@ -28,7 +28,7 @@ def numbered(frame, path, row, flag=None):
     return collect_positions(frame, path, row, {zlib.crc32(path.encode()): path for path in PATHS}, flag)
 
 
-@pytest.mark.parametrize("find", [find_rows, numbered])
+@pytest.mark.parametrize("find", [collect_bitmaps, numbered])
 def test_the_rows_of_each_file(spark, find):
     from pyspark.sql import functions
 
@@ -44,7 +44,7 @@ def test_the_rows_of_each_file(spark, find):
     assert found.flagged == sum(row % 2 == 0 for _, row in again)
 
 
-@pytest.mark.parametrize("find", [find_rows, numbered])
+@pytest.mark.parametrize("find", [collect_bitmaps, numbered])
 def test_no_row(spark, find):
     found = find(frame_of(spark, [(PATHS[0], 3)]).where("r < 0"), "f", "r")
     assert (found.files, found.count, found.flagged) == ({}, 0, 0)

@@ -48,7 +48,7 @@ def bits_size(plan: ScanPlan) -> int:
 
 
 def store_vectors(bits: DataFrame, plan: ScanPlan, storage: Storage, store: StoreVectors) -> pa.Table:
-    """Make and store the new vectors of the files in ``bits``, which `find_rows.row_bits` returned.
+    """Make and store the new vectors of the files in ``bits``, which `row_bitmaps.row_bits` returned.
 
     Returned columns: file_id, location, offset, length, cardinality, deleted, count, flagged.
     """
