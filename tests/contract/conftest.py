@@ -6,9 +6,19 @@ import pytest
 
 from command_line import delvec, in_spark, started
 from contract.kinds import KINDS
+from contract.kinds.toy import TOY
+from delvec import detect
 from writers.server import connect_server
 
 __all__ = ["delvec", "in_spark", "started"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def toy_format():
+    """The toy format is known while a module of the suite runs."""
+    detect.FORMATS["toy"] = TOY
+    yield
+    del detect.FORMATS["toy"]
 
 
 @pytest.fixture(scope="session")

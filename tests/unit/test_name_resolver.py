@@ -60,14 +60,14 @@ def test_names_that_belong_to_spark(parts, quoted):
 
 
 def test_registered_names(orders):
-    assert name_resolver.resolve(*plain("some_orders")) is None
+    assert name_resolver.resolve(*plain("orders_of_the_resolver")) is None
     name_resolver.register("Some_Orders", orders)
     try:
         assert name_resolver.resolve(*plain("some_ORDERS")) == Registered(orders)
         assert name_resolver.open_table(Registered(orders), no_options) is orders
     finally:
         name_resolver.unregister("SOME_orders")
-    assert name_resolver.registered("some_orders") is None
+    assert name_resolver.registered("orders_of_the_resolver") is None
 
 
 def test_a_path_must_have_the_format_that_its_name_says(orders, monkeypatch):

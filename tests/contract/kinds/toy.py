@@ -23,7 +23,7 @@ def _is_toy(storage: Storage) -> bool:
     return bool(storage.list_folder(MANIFESTS))
 
 
-detect.FORMATS.setdefault("toy", detect.Format("Toy", MANIFESTS, _is_toy, ToyTable))
+TOY = detect.Format("Toy", MANIFESTS, _is_toy, ToyTable)
 
 
 @dataclass(frozen=True)
