@@ -162,6 +162,16 @@ ROWS = [
         False,
     ),
     (
+        5,
+        "_HIVE_DEFAULT_PARTITION__",
+        dt.date(1970, 1, 1),
+        dt.datetime(1970, 1, 1),
+        Dec("0.01"),
+        b"b",
+        5e-324,
+        False,
+    ),
+    (
         4,
         "__HIVE_DEFAULT_PARTITION__",
         dt.date(1, 1, 1),

@@ -4,6 +4,10 @@ run alone, in the order of the versions, and each must have counted what it did 
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -80,4 +84,28 @@ def test_another_writer_at_each_pause(files: list[list[Row]], racing: list[State
     another()
     settle(table, last, base, pause=another)
     model, _ = last.apply(model)
+    assert rows_of(table) == sorted(model)
+
+
+@pytest.mark.parametrize("first", [Statement(Verb.DELETE, lambda row: row[0] == 0), Statement(Verb.COMPACT)])
+def test_a_merge_that_loses_twice_still_sees_that_a_row_it_read_is_gone(first: Statement) -> None:
+    """The first winner gives files other ids, or moves the row to another file; the second deletes it."""
+    table = pairs_table([(0, 0), (1, 0)], [(2, 0), (3, 0)])
+    base = table.snapshot()
+    merge = Statement(Verb.MERGE, source={2: None, 9: 5})
+    second = Statement(Verb.DELETE, lambda row: row[0] == 2)
+    settle(table, first)
+    commit, attempts = table.commit, itertools.count(1)
+
+    def lose_twice(snapshot: Any, delta: Any) -> Any:
+        if next(attempts) == 2:
+            table.commit = commit
+            settle(table, second)
+        return commit(snapshot, delta)
+
+    table.commit = lose_twice
+    settle(table, merge, base)
+    model = [(0, 0), (1, 0), (2, 0), (3, 0)]
+    for statement in (first, second, merge):
+        model, _ = statement.apply(model)
     assert rows_of(table) == sorted(model)

@@ -58,7 +58,8 @@ def commit(
     Raises StorageError if the store does not answer whether the delta was committed. It is not tried again
     then.
     """
-    first, operation, united = base, table.operation_name(delta.request), 0
+    first, original, won = base, delta, ()
+    operation, united = table.operation_name(delta.request), 0
     for attempt in range(1, MAX_COMMIT_ATTEMPTS + 1):
         execution = replace(delta.execution, attempts=attempt, united_files=united)
         match table.commit(base, replace(delta, execution=execution)):
@@ -76,12 +77,14 @@ def commit(
                     )
         pause(random.uniform(0, min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2**attempt)))
         newest = table.snapshot()
-        found = rebased(delta, base, newest, table.won(base, newest), storage=table.storage, probe=probe)
+        # Always from the version that the statement ran on, because only there is known what it read.
+        won = (*won, *table.won(base, newest))
+        found = rebased(original, first, newest, won, storage=table.storage, probe=probe)
         if isinstance(found, Conflict):
             rerun = Rerun(found, _message(operation, first, found, table.location), probe.repeatable)
             _LOGGER.info("must run again: %s", rerun.message)
             return rerun
-        base, delta, united = newest, found.delta, united + found.united
+        base, delta, united = newest, found.delta, found.united
         if not changes_anything(delta):
             metrics = table.metrics(delta.request, delta.counts, delta.execution)
             execution = replace(execution, united_files=united)

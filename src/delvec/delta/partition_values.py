@@ -51,19 +51,24 @@ def partition_maps(values: pa.ChunkedArray, fields: Sequence[Field]) -> list[dic
     return [dict(zip(names, row, strict=True)) for row in _rows(columns, len(values))]
 
 
+def verify_partitions_writable(schema: Schema, names: Sequence[str]) -> None:
+    """Refuse new rows in a table that is partitioned by a binary column."""
+    for field in schema:
+        if field.name in names and field.type == Primitive("binary"):
+            raise UnsupportedFeatureError(
+                f"partition column {field.name} is binary, which cannot be written",
+                feature="binary partition",
+            )
+
+
 def partition_folders(schema: Schema, names: Sequence[str], values: pa.Array | pa.ChunkedArray) -> list[str]:
     """The folder, below the table's location, for each file with these partition values.
 
     ``names`` are the partition columns.
     """
+    verify_partitions_writable(schema, names)
     by_name = {field.name: field for field in schema}
     fields = [by_name[name] for name in names]
-    for field in fields:
-        if field.type == Primitive("binary"):
-            raise UnsupportedFeatureError(
-                f"partition column {field.name} is binary, which cannot be written",
-                feature="binary partition",
-            )
     columns = [_texts(column, field, in_folder=True) for column, field in _by_field(values, fields)]
     return [
         "/".join(folder(field.physical_name, text) for field, text in zip(fields, row, strict=True))
@@ -101,9 +106,9 @@ def _text(value: Any, field: Field, *, in_folder: bool) -> str:
         case Primitive("boolean"):
             return "true" if value else "false"
         case Primitive("float"):
-            return _float_text(str(np.float32(value)))
+            return _float_text(str(np.float32(value)), float(np.float32(value)))
         case Primitive("double"):
-            return _float_text(repr(value))
+            return _float_text(repr(value), value)
         case Decimal():
             return format(value, "f")
         case Primitive("timestamp" | "timestamp_ntz") if in_folder:
@@ -130,11 +135,13 @@ def _decoded(value: bytes, field: Field) -> str:
         ) from None
 
 
-def _float_text(shortest: str) -> str:
+def _float_text(shortest: str, exact: float) -> str:
     """The number as Java writes it, and so Spark and Delta: ``0.5``, ``1.0E10``, ``-Infinity``."""
     number = decimal.Decimal(shortest)
     if not number.is_finite():
         return "NaN" if number.is_nan() else ("-Infinity" if number < 0 else "Infinity")
+    if number and len(number.normalize().as_tuple().digits) == 1:
+        number = decimal.Decimal(f"{float(exact):.1e}")  # Java writes two digits at least: 4.9E-324
     sign, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int)
     minus, figures = "-" * sign, "".join(map(str, digits)).rstrip("0")

@@ -16,7 +16,7 @@ from delvec.delta.actions import DomainMetadata, Metadata
 from delvec.delta.features import COLUMN_MAPPING, DELETION_VECTORS, Protocol, verify_readable
 from delvec.delta.log_reader import LogState, tombstones
 from delvec.delta.metadata_change import DRAFT_VERSION, TableState, state_after
-from delvec.delta.partition_values import SPEC_ID
+from delvec.delta.partition_values import SPEC_ID, verify_partitions_writable
 from delvec.delta.properties import MAPPING_MODE, isolation
 from delvec.delta.rules import write_rules
 from delvec.delta.schema import MAPPING_ID, MAPPING_NAME, MAPPING_NONE, parse_schema
@@ -143,6 +143,8 @@ class Snapshot:
         correctly.
         """
         new_rows = verb not in _WITHOUT_NEW_ROWS
+        if new_rows:
+            verify_partitions_writable(self.schema, self.partition_columns)
         if change is None:
             verify_writable(self, new_rows=new_rows)
             return write_rules(self)

@@ -118,7 +118,7 @@ class _FileValues:
 
 
 def _values(footer: Footer, column: MeasuredColumn) -> _ColumnValues:
-    if column.path not in footer.positions:
+    if column.path not in footer.positions or isinstance(column.type, Array | Map):
         nulls = _nulls_of_nested(footer, column)
         return _ColumnValues(None, None, upper_covers_nan=False, null_count=nulls, value_count=None)
     position = footer.positions[column.path]

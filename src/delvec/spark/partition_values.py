@@ -24,7 +24,8 @@ from delvec.spark.row_checks import violation
 from delvec.spark.transforms import micros, partition_value
 from delvec.transforms import VOID
 
-_MARK = "_"
+_MARK = "v"
+"""Starts the text of a string, so that it is neither empty nor the name of Spark's folder for null."""
 
 
 def partition_texts(rules: WriteRules) -> list[Column]:

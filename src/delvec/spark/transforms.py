@@ -82,7 +82,7 @@ def _truncate(column: str, source: DataType, width: int) -> str | None:
             # As decimals no difference overflows; what then does not fit the type is an error, never null.
             number = f"CAST({column} AS DECIMAL(20,0))"
             return _fitting(f"{number} - pmod({number}, CAST({width} AS DECIMAL(20,0)))", column, source)
-        case Decimal(_, scale):
+        case Decimal(precision, scale) if precision < 38 or scale < 7:  # Spark rounds differences of others
             step = f"CAST('{width}E-{scale}' AS DECIMAL(38,{scale}))"
             return _fitting(f"{column} - pmod({column}, {step})", column, source)
         case _ if is_string(source) or source == Primitive("binary"):
