@@ -236,6 +236,7 @@ def test_written_files_by_transforms(spark, tmp_path):
         2: (None, None),
         3: (dt.date(2024, 7, 1), "_a"),
         4: (dt.date(2024, 3, 31), "__"),
+        5: (dt.date(1970, 1, 1), "_H"),
     }
     assert {n: value["id_bucket"] for n, value in found.items()} == {n: (murmur(n) & N) % 2 for n in found}
     assert {value["f_null"] for value in found.values()} == {None}
