@@ -12,7 +12,7 @@ from delvec.conflicts.probe import ConflictProbe
 from delvec.conflicts.rebase import Conflict, rebased
 from delvec.errors import CommitConflictError, StorageError
 from delvec.formats import Snapshot, Table
-from delvec.row_delta import Committed, RowDelta, Unknown, VersionTaken
+from delvec.row_delta import Committed, RowDelta, Unknown, VersionTaken, Won
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -58,7 +58,8 @@ def commit(
     Raises StorageError if the store does not answer whether the delta was committed. It is not tried again
     then.
     """
-    first, original, won = base, delta, ()
+    first, original = base, delta
+    won: tuple[Won, ...] = ()
     operation, united = table.operation_name(delta.request), 0
     for attempt in range(1, MAX_COMMIT_ATTEMPTS + 1):
         execution = replace(delta.execution, attempts=attempt, united_files=united)
