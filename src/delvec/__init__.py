@@ -37,7 +37,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """``Table`` and ``sql`` need PySpark, which is loaded only when one of them is asked for."""
+    """``Table`` and ``sql`` need PySpark, which is loaded only when one of them is used."""
     if name == "Table":
         from delvec.table import Table  # noqa: PLC0415 - see above
 

@@ -121,17 +121,17 @@ class Bitmap:
         short = lengths < _SHORT_RANGE
         members = containers.expand(pairs[short, 0], lengths[short])
         parts: dict[int, BitMap] = {}
-        across: list[Bitmap] = [cls.from_numpy(members)]
+        other_bitmaps: list[Bitmap] = [cls.from_numpy(members)]
         for start, stop in pairs[~short].tolist():
             key, low = start >> 32, start & _LOW_BITS
             if low + stop - start > _KEY_SPAN:
-                across.append(cls.from_range(start, stop))
+                other_bitmaps.append(cls.from_range(start, stop))
                 continue
             part = parts.get(key)
             if part is None:
                 part = parts[key] = BitMap()
             part.add_range(low, low + stop - start)
-        return cls._of_parts(tuple(sorted(parts.items(), key=lambda part: part[0]))).union(*across)
+        return cls._of_parts(tuple(sorted(parts.items(), key=lambda part: part[0]))).union(*other_bitmaps)
 
     @classmethod
     def deserialize(cls, data: bytes | memoryview) -> Self:
@@ -144,30 +144,32 @@ class Bitmap:
 
     def union(self, *others: Bitmap) -> Bitmap:
         """The numbers in this set or in any of the others."""
-        gathered: dict[int, list[BitMap]] = {}
+        parts_by_key: dict[int, list[BitMap]] = {}
         for bitmap in (self, *others):
             for key, part in bitmap._parts:
-                gathered.setdefault(key, []).append(part)
-        return Bitmap._of_parts(tuple((key, _union(gathered[key])) for key in sorted(gathered)))
+                parts_by_key.setdefault(key, []).append(part)
+        return Bitmap._of_parts(tuple((key, _union(parts_by_key[key])) for key in sorted(parts_by_key)))
 
     def intersection(self, other: Bitmap) -> Bitmap:
         """The numbers in both sets."""
-        theirs = dict(other._parts)
-        both = ((key, part & theirs[key]) for key, part in self._parts if key in theirs)
-        return Bitmap._of_parts(tuple((key, part) for key, part in both if part))
+        other_parts = dict(other._parts)
+        common = ((key, part & other_parts[key]) for key, part in self._parts if key in other_parts)
+        return Bitmap._of_parts(tuple((key, part) for key, part in common if part))
 
     def difference(self, other: Bitmap) -> Bitmap:
         """The numbers in this set and not in the other."""
-        theirs = dict(other._parts)
-        left = ((key, part - theirs[key] if key in theirs else part) for key, part in self._parts)
-        return Bitmap._of_parts(tuple((key, part) for key, part in left if part))
+        other_parts = dict(other._parts)
+        remaining = (
+            (key, part - other_parts[key] if key in other_parts else part) for key, part in self._parts
+        )
+        return Bitmap._of_parts(tuple((key, part) for key, part in remaining if part))
 
     def __or__(self, other: Bitmap) -> Bitmap:
         if not isinstance(other, Bitmap):
             return NotImplemented
-        mine, theirs = self._parts, other._parts
-        if len(mine) == len(theirs) == 1 and mine[0][0] == theirs[0][0]:
-            return Bitmap._of_parts(((mine[0][0], mine[0][1] | theirs[0][1]),))
+        own_parts, other_parts = self._parts, other._parts
+        if len(own_parts) == len(other_parts) == 1 and own_parts[0][0] == other_parts[0][0]:
+            return Bitmap._of_parts(((own_parts[0][0], own_parts[0][1] | other_parts[0][1]),))
         return self.union(other)
 
     def __and__(self, other: Bitmap) -> Bitmap:
@@ -213,18 +215,18 @@ class Bitmap:
         low, high = max(int(positions.min()), lowest), min(int(positions.max()), highest)
         if low > high:
             return np.zeros(len(positions), np.bool_)
-        inside = (positions >= low) & (positions <= high)
-        queries = positions[inside].astype(np.int64)
+        is_member = (positions >= low) & (positions <= high)
+        queries = positions[is_member].astype(np.int64)
         if high - low < _WINDOW_PER_QUERY * len(positions):
             first_chunk = low // _CONTAINER_SPAN
             mask = self._chunks(first_chunk, high // _CONTAINER_SPAN + 1)
-            inside[inside] = mask[queries - first_chunk * _CONTAINER_SPAN]
+            is_member[is_member] = mask[queries - first_chunk * _CONTAINER_SPAN]
         elif self.cardinality < _MEMBERS_PER_QUERY * len(positions):
-            inside[inside] = _are_members(queries, self.to_numpy())
+            is_member[is_member] = _are_members(queries, self.to_numpy())
         else:
             ranges = self.ranges()
-            inside[inside] = queries < ranges[np.searchsorted(ranges[:, 0], queries, "right") - 1, 1]
-        return inside
+            is_member[is_member] = queries < ranges[np.searchsorted(ranges[:, 0], queries, "right") - 1, 1]
+        return is_member
 
     def to_numpy(self) -> NDArray[np.int64]:
         """The numbers in ascending order."""

@@ -105,12 +105,12 @@ def describe_bare(data: bytes | memoryview, *, size: int | None = None) -> BlobD
 
 def check_magic(bare: bytes | memoryview) -> None:
     """Refuse bytes that do not start with the magic of a bare blob."""
-    found = bytes(bare[:MAGIC_SIZE])
-    if found in _OLDER_MAGICS:
+    actual = bytes(bare[:MAGIC_SIZE])
+    if actual in _OLDER_MAGICS:
         raise CorruptVectorError(
-            f"vector magic is {found.hex()}, that of the older Delta vector form, expected {MAGIC.hex()}"
+            f"vector magic is {actual.hex()}, that of the older Delta vector form, expected {MAGIC.hex()}"
         )
-    if found != MAGIC:
+    if actual != MAGIC:
         raise CorruptVectorError(f"not a deletion vector, expected the magic {MAGIC.hex()}")
 
 
@@ -174,10 +174,10 @@ def _check_length(view: memoryview) -> None:
 
 
 def _check_crc(bare: memoryview, stored: memoryview) -> None:
-    found = zlib.crc32(bare)
+    actual = zlib.crc32(bare)
     (expected,) = _U32_BE.unpack(stored)
-    if found != expected:
-        raise CorruptVectorError(f"vector CRC is 0x{found:08x}, expected 0x{expected:08x}")
+    if actual != expected:
+        raise CorruptVectorError(f"vector CRC is 0x{actual:08x}, expected 0x{expected:08x}")
 
 
 def _check_bare_size(bare: memoryview) -> None:
@@ -194,6 +194,6 @@ def _check_padding(view: memoryview, size: int) -> None:
         raise CorruptVectorError("padding of the bare vector is not zero, expected zeros")
 
 
-def _check_cardinality(found: int, expected: int) -> None:
-    if found != expected:
-        raise CorruptVectorError(f"vector has {found} positions, expected {expected}")
+def _check_cardinality(actual: int, expected: int) -> None:
+    if actual != expected:
+        raise CorruptVectorError(f"vector has {actual} positions, expected {expected}")

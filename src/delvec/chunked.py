@@ -1,7 +1,7 @@
-"""Rows of Arrow tables that come in many chunks, without joining the chunks first.
+"""Selects rows of chunked Arrow tables without concatenating the chunks.
 
-Arrow's own ``take`` concatenates a chunked column before it looks at an index, which for a few rows
-of a million costs more than all the rest of a plan.
+Arrow's own ``take`` concatenates a chunked column first. For a few rows of a million, that takes longer than
+the rest of planning.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ def rows_of(table: pa.Table, rows: Rows) -> pa.Table:
     batches = table.to_batches()
     starts = np.cumsum([0] + [len(batch) for batch in batches])
     bounds = np.searchsorted(rows, starts)
-    taken = [
+    pieces = [
         batch.take(pa.array(rows[first:last] - start))
         for batch, start, first, last in zip(batches, starts, bounds, bounds[1:], strict=False)
         if first < last
     ]
-    return pa.Table.from_batches(taken, schema=table.schema)
+    return pa.Table.from_batches(pieces, schema=table.schema)

@@ -80,12 +80,12 @@ FORMATS: dict[str, Format] = {
 
 def format_names() -> tuple[str, ...]:
     """The formats whose tables can be opened and created."""
-    return tuple(name for name, known in FORMATS.items() if known.table is not None)
+    return tuple(name for name, table_format in FORMATS.items() if table_format.table is not None)
 
 
 def find_format(storage: Storage) -> str | None:
     """The format of the table at the storage's root; None if no table is there."""
-    return next((name for name, known in FORMATS.items() if known.is_at(storage)), None)
+    return next((name for name, table_format in FORMATS.items() if table_format.is_at(storage)), None)
 
 
 def find_catalog(catalog: object) -> Catalog | None:
@@ -99,18 +99,18 @@ def find_catalog(catalog: object) -> Catalog | None:
 def open_table(location_text: str, options: Mapping[str, str] | None = None) -> Table:
     """The table at the location; TableNotFoundError says what is there instead."""
     storage = open_storage(location_text, options)
-    found = find_format(storage)
-    if found is None:
+    format_name = find_format(storage)
+    if format_name is None:
         raise TableNotFoundError(_what_is_there(storage))
-    return _table(found, storage, "read")
+    return _table(format_name, storage, "read")
 
 
 def new_table(location_text: str, table_format: str, options: Mapping[str, str] | None = None) -> Table:
     """A table that is not created yet; refuses a location where a table exists."""
     storage = open_storage(location_text, options)
-    found = find_format(storage)
-    if found is not None:
-        raise InvalidOperationError(f"a table ({found}) already exists: {storage.root}")
+    existing = find_format(storage)
+    if existing is not None:
+        raise InvalidOperationError(f"a table ({existing}) already exists: {storage.root}")
     _verify_no_data(storage)
     if table_format not in FORMATS:
         raise InvalidOperationError(f"format is {table_format!r}, expected {' or '.join(FORMATS)}")
@@ -118,29 +118,29 @@ def new_table(location_text: str, table_format: str, options: Mapping[str, str] 
 
 
 def _table(name: str, storage: Storage, verb: str) -> Table:
-    known = FORMATS[name]
-    if known.table is None:
+    table_format = FORMATS[name]
+    if table_format.table is None:
         raise UnsupportedFeatureError(
-            f"{known.title} tables cannot be {verb} yet: {storage.root}", feature=name
+            f"{table_format.title} tables cannot be {verb} yet: {storage.root}", feature=name
         )
-    return known.table(storage)
+    return table_format.table(storage)
 
 
 def _verify_no_data(storage: Storage) -> None:
     """Refuse a folder of Parquet files that belong to no table: other readers of the folder would read the
     old files and those of the new table.
     """
-    found = next((entry.path for entry in storage.list() if _is_data(entry.path)), None)
-    if found is not None:
+    data_file = next((entry.path for entry in storage.list() if _is_data(entry.path)), None)
+    if data_file is not None:
         raise InvalidOperationError(
-            f"the location holds Parquet files but no table ({found}), expected an empty location "
+            f"the location holds Parquet files but no table ({data_file}), expected an empty location "
             f"(Table.convert, for a folder of Parquet files, is not there yet): {storage.root}"
         )
 
 
 def _is_data(path: str) -> bool:
     """Whether Spark would read the file as part of a Parquet folder (no part of its path is hidden). Files
-    that a crashed ``create`` left behind do not count.
+    of a crashed ``create`` are ignored.
     """
     hidden = (part[:1] in ("_", ".") and "=" not in part for part in path.split("/"))
     return path.endswith(_DATA_FILE) and not any(hidden) and not has_file_id(path)
@@ -203,22 +203,22 @@ def _puffin_blobs(data: bytes) -> Iterator[VectorBlob]:
 def _what_is_there(storage: Storage) -> str:
     """Why there is no table at the root, and which folder above it is a table."""
     table = _table_above(storage)
-    near = f"; {table} is a table" if table else ""
+    hint = f"; {table} is a table" if table else ""
     if _is_file(storage):
-        return f"no table at {storage.root}: it is a file, expected the folder of a table{near}"
+        return f"no table at {storage.root}: it is a file, expected the folder of a table{hint}"
     files = [entry.path for entry in storage.list_folder()]
     local = Path(storage.root) if storage.root.startswith("/") else None
     if local is not None:
         files += islice(_names_below(local), _MAX_NAMES_LISTED)
     if files:
         kind = "Parquet files" if any(path.endswith(_DATA_FILE) for path in files) else "files"
-        expected = " or ".join(f"{known.metadata}/" for known in FORMATS.values())
-        what = f"the folder has {kind} but no table metadata, expected {expected}"
+        expected = " or ".join(f"{table_format.metadata}/" for table_format in FORMATS.values())
+        problem = f"the folder has {kind} but no table metadata, expected {expected}"
     elif local is not None and local.is_dir():
-        what = "the folder is empty"
+        problem = "the folder is empty"
     else:
-        what = "the path does not exist"
-    return f"no table at {storage.root}: {what}{near}"
+        problem = "the path does not exist"
+    return f"no table at {storage.root}: {problem}{hint}"
 
 
 def _names_below(folder: Path) -> Iterator[str]:

@@ -57,7 +57,7 @@ class Snapshot(Protocol):
 
     @property
     def version(self) -> int:
-        """The version's number, for users and messages. Nobody calculates with it."""
+        """The version's number, for users and messages only. Code must not calculate with it."""
         ...
 
     @property
@@ -110,7 +110,7 @@ class Snapshot(Protocol):
         ...
 
     def isolation(self, verb: Verb) -> Isolation:
-        """The isolation level that the table's properties ask for."""
+        """The isolation level that the table's properties set."""
         ...
 
     @property

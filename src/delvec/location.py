@@ -45,8 +45,8 @@ _SLASH, _DOT, _COLON = b"/.:"
 def normalize(location: str) -> str:
     """The location for text that a user typed: absolute, decoded, without a trailing slash.
 
-    Refuses an unsupported scheme by name (UnsupportedFeatureError), and text that is not a location or leaves
-    its bucket with ``..`` (InvalidOperationError).
+    Refuses an unsupported scheme by name (UnsupportedFeatureError), and text that is not a location or is
+    outside of its bucket because of ``..`` (InvalidOperationError).
     """
     text = os.fspath(location)
     if not text or "\0" in text:
@@ -92,8 +92,8 @@ def encode(path: str) -> str:
 def resolve(root: str, raw: str) -> str:
     """The location of the raw (URI-encoded) path ``raw`` in the table at ``root``.
 
-    A relative path is decoded and joined to ``root``; it is refused (FormatError) if it is empty or leaves
-    the root. An absolute path (with a scheme or a leading slash) is decoded and normalized.
+    A relative path is decoded and joined to ``root``; it is refused (FormatError) if it is empty or
+    outside of the root. An absolute path (with a scheme or a leading slash) is decoded and normalized.
     """
     scheme = _scheme(raw)
     text = decode(raw)
@@ -136,10 +136,10 @@ def _is_plain(column: pa.Array) -> bool:
     first, last = codes[offsets[:-1] - offsets[0]], codes[offsets[1:] - offsets[0] - 1]
     if ((first == _SLASH) | (first == _DOT) | (last == _SLASH)).any():
         return False
-    whole = text.tobytes()
-    if b"%" in whole or b"\0" in whole:
+    all_names = text.tobytes()
+    if b"%" in all_names or b"\0" in all_names:
         return False
-    if b"/" not in whole:
+    if b"/" not in all_names:
         return True
     slashes = np.flatnonzero(codes == _SLASH)
     before, after = codes[slashes - 1], codes[slashes + 1]

@@ -37,7 +37,7 @@ class PartitionField:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSpec:
-    """The partitioning of data files. A table can have several specs over time, told apart by ``spec_id``."""
+    """The partitioning of data files. A table can have several specs over time, each with its ``spec_id``."""
 
     spec_id: int
     fields: tuple[PartitionField, ...] = ()
@@ -76,7 +76,7 @@ def column_values(
 def identity_fields(schema: Schema, columns: Sequence[str]) -> tuple[PartitionField, ...]:
     """The fields of a partitioning by the values of these columns."""
     by_name = {field.name: field for field in schema}
-    found: list[PartitionField] = []
+    fields: list[PartitionField] = []
     for name in columns:
         if name not in by_name:
             raise InvalidOperationError(
@@ -88,7 +88,7 @@ def identity_fields(schema: Schema, columns: Sequence[str]) -> tuple[PartitionFi
                 f"partition column {name!r} is of type {data_type}, expected a primitive type"
             )
         field = PartitionField(name, (name,), IDENTITY, data_type)
-        if field in found:
+        if field in fields:
             raise InvalidOperationError(f"partition column {name!r} is named twice, expected once")
-        found.append(field)
-    return tuple(found)
+        fields.append(field)
+    return tuple(fields)

@@ -4,7 +4,7 @@ A format turns (snapshot, condition) into a plan. Everything that grows with the
 row per data file in ``files``, a row per delete in ``deletes``. All formats fill the same columns. A column
 that a format does not use is null.
 
-Only `delvec.deletes` reads which deletes apply to which file (``vector``, ``delete_group``). All others ask
+Only `delvec.deletes` reads which deletes apply to which file (``vector``, ``delete_group``). All others use
 `delvec.deletes.sets`, or ``ScanPlan.deleted_rows`` for the counts.
 """
 
@@ -170,8 +170,8 @@ class ScanPlan:
         counts = pc.if_else(pc.is_null(vector), 0, self.deletes.column("cardinality").take(vector))
         # A vector replaces the file's position files.
         replaced = pc.and_(pc.is_valid(vector), pc.is_in(group, value_set=self._position_groups()))
-        known = pc.or_(pc.is_null(group), replaced)
-        return pc.if_else(known, counts, pa.scalar(None, pa.int64()))
+        is_recorded = pc.or_(pc.is_null(group), replaced)
+        return pc.if_else(is_recorded, counts, pa.scalar(None, pa.int64()))
 
     def _position_groups(self) -> pa.Array:
         """The groups that hold position files only."""

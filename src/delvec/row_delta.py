@@ -75,8 +75,8 @@ def has_file_id(name: str) -> bool:
 
 def with_statistics(files: pa.Table, statistics: pa.Table) -> pa.Table:
     """The files with their statistics, which `footers.statistics.measure` made, row for row."""
-    others = [name for name in files.column_names if name not in statistics.column_names]
-    table = files.select(others)
+    other_columns = [name for name in files.column_names if name not in statistics.column_names]
+    table = files.select(other_columns)
     for name in statistics.column_names:
         table = table.append_column(name, statistics.column(name))
     return table
@@ -241,8 +241,8 @@ class Isolation(StrEnum):
     @classmethod
     def of(cls, text: str) -> Isolation:
         """The level with this name. Case, hyphens and a final "isolation" do not count."""
-        known = {level.replace("-", ""): level for level in cls}
-        level = known.get(text.lower().replace("-", "").removesuffix("isolation"))
+        levels = {level.replace("-", ""): level for level in cls}
+        level = levels.get(text.lower().replace("-", "").removesuffix("isolation"))
         if level is None:
             raise InvalidOperationError(f"isolation is {text!r}, expected one of {', '.join(cls)}")
         return level

@@ -114,8 +114,10 @@ class Table:
         is_schema = isinstance(df_or_schema, StructType | str)
         frame = None if is_schema else frame_of(spark, df_or_schema, None)
         schema = as_created(spark, schema_from(df_or_schema if frame is None else frame))
-        by = [partition_by] if isinstance(partition_by, str) else list(partition_by)
-        draft = table.draft(schema, partition_by=identity_fields(schema, by), properties=properties)
+        partition_columns = [partition_by] if isinstance(partition_by, str) else list(partition_by)
+        draft = table.draft(
+            schema, partition_by=identity_fields(schema, partition_columns), properties=properties
+        )
         target = Target.of(spark, table, Verb.APPEND, snapshot=draft)
         with translated_errors():
             run(lambda _: target, lambda at: append.create(at, frame))

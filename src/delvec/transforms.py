@@ -104,7 +104,7 @@ VOID = Transform("void")
 
 def parse_transform(text: str) -> Transform:
     """The transform that a table's metadata names. Any other text is one that delvec does not know."""
-    if found := _WITH_WIDTH.fullmatch(text):
-        parsed = Transform(found[1], int(found[2]))
+    if match := _WITH_WIDTH.fullmatch(text):
+        parsed = Transform(match[1], int(match[2]))
         return parsed if parsed.is_known else Transform(text)
     return Transform(text)

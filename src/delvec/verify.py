@@ -125,8 +125,8 @@ def _no_report(what: str, done: int, count: int) -> None:
 
 
 def _check_duplicates(plan: ScanPlan) -> Iterator[Finding]:
-    counted = plan.files.group_by("location").aggregate([("location", "count")])
-    for row in counted.filter(pc.greater(counted.column("location_count"), 1)).to_pylist():
+    counts = plan.files.group_by("location").aggregate([("location", "count")])
+    for row in counts.filter(pc.greater(counts.column("location_count"), 1)).to_pylist():
         message = f"data file is listed {row['location_count']} times, expected once"
         yield Finding(ERROR, "duplicate", row["location"], message)
 
@@ -135,8 +135,8 @@ def _check_deletes(
     plan: ScanPlan, sets: DeleteSets, storage: Storage, report: Progress, uncounted: dict[int, Bitmap]
 ) -> Iterator[Finding]:
     """Check the deletes of each file; ``uncounted`` gets the deleted rows of files without a count."""
-    owners = plan.files.take(pa.array(sets.file))
-    paths, records = (owners.column(name).to_pylist() for name in ("location", "record_count"))
+    data_files = plan.files.take(pa.array(sets.file))
+    paths, records = (data_files.column(name).to_pylist() for name in ("location", "record_count"))
     is_uncounted = pc.is_null(plan.deleted_rows).to_numpy()
     for done, examined in enumerate(examine(storage, sets), 1):
         report("vectors", done, len(sets.file))
@@ -173,13 +173,13 @@ def _check_data_files(plan: ScanPlan, storage: Storage, report: Progress) -> Ite
 
 def _sizes(storage: Storage, paths: list[str]) -> Iterator[int | None]:
     """The size of each file; None if the file does not exist."""
-    listed: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     if len(paths) >= _LIST_FROM:
-        listed = {location.join(storage.root, entry.path): entry.size for entry in storage.list()}
+        sizes = {location.join(storage.root, entry.path): entry.size for entry in storage.list()}
 
     def size(path: str) -> int | None:
-        if listed and location.relative(storage.root, path) is not None:
-            return listed.get(path)
+        if sizes and location.relative(storage.root, path) is not None:
+            return sizes.get(path)
         try:
             return storage.head(path).size
         except ObjectNotFoundError:
@@ -201,11 +201,11 @@ def _check_statistics(plan: ScanPlan) -> Iterator[Finding]:
 
 def _check_column(plan: ScanPlan, name: str, stats: ColumnStats) -> Iterator[Finding]:
     nulls = stats.null_count
-    outside = pc.or_kleene(pc.less(nulls, 0), pc.greater(nulls, stats.record_count))
-    yield from _findings(plan, outside, f"null count of {name} is not between 0 and the number of rows")
+    out_of_range = pc.or_kleene(pc.less(nulls, 0), pc.greater(nulls, stats.record_count))
+    yield from _findings(plan, out_of_range, f"null count of {name} is not between 0 and the number of rows")
     if not pa.types.is_nested(stats.lower.type):
-        crossed = pc.greater(stats.lower, stats.upper)
-        yield from _findings(plan, crossed, f"lower bound of {name} is above its upper bound")
+        is_reversed = pc.greater(stats.lower, stats.upper)
+        yield from _findings(plan, is_reversed, f"lower bound of {name} is above its upper bound")
 
 
 def _findings(

@@ -79,5 +79,5 @@ def _check_groups(text: str, groups: np.ndarray[tuple[int], np.dtype[np.int64]])
     wrong = np.flatnonzero(groups > 0xFFFFFFFF)
     if len(wrong):
         at = int(wrong[0]) * GROUP_DIGITS
-        found = text[at : at + GROUP_DIGITS]
-        raise FormatError(f"Z85 group {found!r} at character {at} is {groups[wrong[0]]}, expected below 2^32")
+        group = text[at : at + GROUP_DIGITS]
+        raise FormatError(f"Z85 group {group!r} at character {at} is {groups[wrong[0]]}, expected below 2^32")

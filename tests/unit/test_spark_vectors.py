@@ -71,7 +71,7 @@ def test_chunks_of_several_vectors():
 def test_small_vectors_are_expanded_together(monkeypatch, most, lots):
     monkeypatch.setattr(vector_chunks, "_POSITIONS_AT_ONCE", most)
     loaded = [Bitmap.from_iterable(range(count)) for count in (9, 2, 1, 3)]
-    assert list(vector_chunks._lots(loaded)) == lots
+    assert list(vector_chunks._file_groups(loaded)) == lots
 
 
 def test_no_chunk_of_an_empty_vector():

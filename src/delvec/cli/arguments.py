@@ -63,10 +63,10 @@ StorageOptions = Annotated[
 ]
 
 
-def storage_options(given: Sequence[str] | None) -> dict[str, str]:
+def storage_options(texts: Sequence[str] | None) -> dict[str, str]:
     """The options as a mapping; refuses text that is not KEY=VALUE."""
     options: dict[str, str] = {}
-    for text in given or ():
+    for text in texts or ():
         key, equals, value = text.partition("=")
         if not equals or not key:
             # The message does not repeat the text: without its key, a value may be a secret.

@@ -1,8 +1,8 @@
 """Checks of a change or a statement before Spark starts, because starting Spark takes seconds.
 
-Refuses only what Spark would refuse under any setting: a quote or a bracket that does not end, a table that
-does not exist, a column that the table does not have, a simple condition that cannot be parsed. Spark checks
-everything else.
+Refuses only text that Spark would refuse under any setting: a quote or a bracket that does not end, a table
+that does not exist, a column that the table does not have, a simple condition that cannot be parsed. Spark
+checks everything else.
 """
 
 from __future__ import annotations

@@ -78,25 +78,27 @@ class Change:
     run: Callable[[Table, bool], OperationResult]
 
 
-def run_change(path: str, change: Change, chosen: ChangeOptions, option: Sequence[str] | None) -> Result:
+def run_change(
+    path: str, change: Change, change_options: ChangeOptions, option: Sequence[str] | None
+) -> Result:
     """Run the change, or its dry run. Without ``--yes`` shows the dry run and asks for confirmation first."""
     from delvec.cli.before_spark import readable_snapshot
 
-    verify_can_confirm(chosen)
+    verify_can_confirm(change_options)
     options = storage_options(option)
-    stored = store_options(options)
-    if (snapshot := readable_snapshot(path, stored)) is not None:
+    storage = store_options(options)
+    if (snapshot := readable_snapshot(path, storage)) is not None:
         change.verify(snapshot.schema)
     with local_session(session_settings(options), purpose="changing rows") as session:
         from delvec.table import Table
 
-        target = Table.open(session, path, storage_options=stored)
+        target = Table.open(session, path, storage_options=storage)
         preview = preview_or_confirm(
-            session, chosen, lambda: _planned(change.run(target, True), chosen.limit)
+            session, change_options, lambda: _planned(change.run(target, True), change_options.limit)
         )
         if preview is not None:
             return preview
-        with spark_progress(session, hidden=chosen.json):
+        with spark_progress(session, hidden=change_options.json):
             result = change.run(target, False)
         return Changed(target.location, change.operation, result.version, result.metrics)
 
@@ -109,14 +111,14 @@ def _planned(dry_run: OperationResult, limit: int) -> Planned:
 
 
 def preview_or_confirm(
-    session: SparkSession, chosen: ChangeOptions, dry_run: Callable[[], Result]
+    session: SparkSession, change_options: ChangeOptions, dry_run: Callable[[], Result]
 ) -> Result | None:
     """With ``--dry-run``, its result. Otherwise None, after the user has confirmed the change."""
-    if chosen.yes and not chosen.dry_run:
+    if change_options.yes and not change_options.dry_run:
         return None
-    with spark_progress(session, hidden=chosen.json):
+    with spark_progress(session, hidden=change_options.json):
         planned = dry_run()
-    if chosen.dry_run:
+    if change_options.dry_run:
         return planned
     confirm(planned)
     return None
@@ -129,12 +131,14 @@ def verify_rows_chosen(where: str | None, *, all_rows: bool) -> None:
         raise InvalidOperationError("--where and --all exclude each other: pass one of them")
 
 
-def verify_can_confirm(chosen: ChangeOptions) -> None:
+def verify_can_confirm(change_options: ChangeOptions) -> None:
     """Refuse a change without ``--yes`` if there is no terminal on which to ask for confirmation."""
-    if chosen.yes or chosen.dry_run:
+    if change_options.yes or change_options.dry_run:
         return
-    if chosen.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        reason = "--json does not ask for confirmation" if chosen.json else "no terminal to confirm on"
+    if change_options.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        reason = (
+            "--json does not ask for confirmation" if change_options.json else "no terminal to confirm on"
+        )
         raise InvalidOperationError(
             f"{reason}: pass --yes to change rows, or --dry-run to see what would change"
         )
@@ -238,7 +242,7 @@ def _remaining(file: Mapping[str, Any]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What a statement did. If no row matched, ``version`` is the version from before."""
+    """What a statement did. If no row matched, ``version`` is the version before it."""
 
     location: str
     operation: str

@@ -47,6 +47,8 @@ def delete(
             verify_expression(where, schema, "--where")
 
     change = Change(
-        "DELETE", verify, lambda table, dry: table.delete(where, isolation=isolation, dry_run=dry)
+        "DELETE",
+        verify,
+        lambda table, dry: table.delete(where, isolation=isolation, dry_run=dry),
     )
     return run_change(path, change, ChangeOptions(dry_run, yes, json, limit), option)

@@ -60,10 +60,10 @@ def demo(
     del json
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="delvec-demo-"))
-        found, is_sample = _open_or_write(path or f"{folder}/orders", storage_options(option))
+        source, is_sample = _open_or_write(path or f"{folder}/orders", storage_options(option))
         condition = where or (SAMPLE_CONDITION if is_sample else None)
-        steps = tuple(_steps(found, condition, folder, spark=spark))
-        return Demo(found.location, kept=path is not None, steps=steps)
+        steps = tuple(_steps(source, condition, folder, spark=spark))
+        return Demo(source.location, kept=path is not None, steps=steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,22 +112,22 @@ def _open_or_write(path: str, options: Mapping[str, str]) -> tuple[Table, bool]:
         return detect.write_sample_table(path, options), True
 
 
-def _steps(found: Table, where: str | None, folder: str, *, spark: bool) -> Iterator[Step]:
-    plan = found.snapshot().plan()
+def _steps(source: Table, where: str | None, folder: str, *, spark: bool) -> Iterator[Step]:
+    plan = source.snapshot().plan()
     last = _last_delete(plan)
-    yield _on_disk(found, plan)
-    yield _commits(found)
-    yield _summary(found)
+    yield _on_disk(source, plan)
+    yield _commits(source)
+    yield _summary(source)
     if last is not None:
-        yield _vector(found, plan, last)
-        yield _rows(found, last)
+        yield _vector(source, plan, last)
+        yield _rows(source, last)
     if where is not None:
-        yield _pruning(found, where)
+        yield _pruning(source, where)
     if spark:
-        yield _in_spark(found, where)
-    yield _verification(found)
+        yield _in_spark(source, where)
+    yield _verification(source)
     if last is not None and last.describe().column("offset")[0].is_valid:
-        yield _broken(found, last, folder)
+        yield _broken(source, last, folder)
 
 
 def _last_delete(plan: ScanPlan) -> DeleteSets | None:
@@ -140,14 +140,14 @@ def _last_delete(plan: ScanPlan) -> DeleteSets | None:
     return sets.pairs_at(np.array([len(sets.file) - 1])) if len(sets.file) else None
 
 
-def _on_disk(found: Table, plan: ScanPlan) -> Step:
+def _on_disk(source: Table, plan: ScanPlan) -> Step:
     data = set(plan.files.column("location").to_pylist())
     vectors = set(plan.deletes.column("location").to_pylist())
-    entries = found.storage.list()
-    listed = table("file", "size", "what it is", numbers=("size",), fold=("file",))
+    entries = source.storage.list()
+    listing = table("file", "size", "what it is", numbers=("size",), fold=("file",))
     files = []
     for entry in entries[:SHOWN_FILES]:
-        place = f"{found.location}/{entry.path}"
+        place = f"{source.location}/{entry.path}"
         kind = (
             "data"
             if place in data
@@ -156,33 +156,33 @@ def _on_disk(found: Table, plan: ScanPlan) -> Step:
             else "metadata, or removed from the table"
         )
         files.append({"path": entry.path, "size": entry.size, "kind": kind})
-        listed.add_row(cell(entry.path), size(entry.size), kind)
+        listing.add_row(cell(entry.path), size(entry.size), kind)
     text = "A delete does not rewrite data files. It writes a small file that lists the deleted rows."
-    return Step("Files on disk", text, (listed,), {"files": files, "total": len(entries)})
+    return Step("Files on disk", text, (listing,), {"files": files, "total": len(entries)})
 
 
-def _commits(found: Table) -> Step:
+def _commits(source: Table) -> Step:
     from delvec.cli.history import history
 
-    commits = history(found.location, limit=SHOWN_COMMITS, option=_options(found))
+    commits = history(source.location, limit=SHOWN_COMMITS, option=_options(source))
     return _step(
         "History", "Each commit is one file in the log. The newest commit is the current version.", commits
     )
 
 
-def _summary(found: Table) -> Step:
+def _summary(source: Table) -> Step:
     from delvec.cli.show import summarize
 
-    summary = summarize(found, found.snapshot())
+    summary = summarize(source, source.snapshot())
     return _step("The table now", "Live rows are the rows in data files minus the deleted rows.", summary)
 
 
-def _vector(found: Table, plan: ScanPlan, last: DeleteSets) -> Step:
+def _vector(source: Table, plan: ScanPlan, last: DeleteSets) -> Step:
     from delvec.cli.dv import list_vectors
     from delvec.deletes.examine import examine
 
-    vectors = list_vectors(plan.at(last.file), found.storage, ranges=SHOWN_ROWS, limit=1)
-    (examined,) = examine(found.storage, last)
+    vectors = list_vectors(plan.at(last.file), source.storage, ranges=SHOWN_ROWS, limit=1)
+    (examined,) = examine(source.storage, last)
     text = (
         "Length, magic D1D33964, a Roaring bitmap of row numbers, CRC-32. "
         "Delta and Iceberg use the same encoding."
@@ -205,15 +205,15 @@ def _dump(data: bytes) -> Iterator[Text]:
         yield Text(f"   … {len(data) - SHOWN_BYTES:,} more bytes")
 
 
-def _rows(found: Table, last: DeleteSets) -> Step:
+def _rows(source: Table, last: DeleteSets) -> Step:
     import pyarrow.parquet as pq
 
     from delvec.deletes.loader import DeleteLoader
 
-    (deleted,) = DeleteLoader(found.storage).load(last.at(last.file))
+    (deleted,) = DeleteLoader(source.storage).load(last.at(last.file))
     assert deleted is not None
     place = last.describe().column("data_file")[0].as_py()
-    with pq.ParquetFile(found.storage.open_input(place)) as file:
+    with pq.ParquetFile(source.storage.open_input(place)) as file:
         batch = next(file.iter_batches(SHOWN_ROWS, columns=file.schema_arrow.names[:SHOWN_COLUMNS]))
     grid = table("row", *batch.schema.names, "", numbers=("row",))
     for at, values in enumerate(batch.to_pylist()):
@@ -226,42 +226,42 @@ def _rows(found: Table, last: DeleteSets) -> Step:
     return Step("The rows that it deletes", text, (grid,), {"data_file": place, "deleted": flags})
 
 
-def _pruning(found: Table, where: str) -> Step:
+def _pruning(source: Table, where: str) -> Step:
     from delvec.cli.files import list_files
 
-    files = list_files(found.snapshot(), where, SHOWN_FILES)
+    files = list_files(source.snapshot(), where, SHOWN_FILES)
     text = f"WHERE {cell(where)}: partition values and statistics exclude files before any is opened."
     return _step("Files that may match a condition", text, files)
 
 
-def _in_spark(found: Table, where: str | None) -> Step:
+def _in_spark(source: Table, where: str | None) -> Step:
     from delvec.cli.show import RowSample
 
     text = "Table.open(spark, path).to_df(where=…) reads the live rows in a stock PySpark session: no jar."
     try:
-        columns, rows = read_rows(found.location, SHOWN_ROWS, options=found.storage.options, where=where)
+        columns, rows = read_rows(source.location, SHOWN_ROWS, options=source.storage.options, where=where)
     except UnsupportedFeatureError as error:
         return Step("The rows in Spark", text, (cell(f"not shown: {error}"),), {"rows": None})
     sample = RowSample(tuple(columns), rows)
     return Step("The rows in Spark", text, (sample.render(),), {"rows": sample.rows})
 
 
-def _verification(found: Table) -> Step:
+def _verification(source: Table) -> Step:
     from delvec.cli.verify import Verification
     from delvec.verify import verify_table
 
     text = "Every vector is read and checked against the log and its data file."
-    return _step("Verification", text, Verification(verify_table(found)))
+    return _step("Verification", text, Verification(verify_table(source)))
 
 
-def _broken(found: Table, last: DeleteSets, folder: str) -> Step:
+def _broken(source: Table, last: DeleteSets, folder: str) -> Step:
     """Flips one bit in a copy of the vector; reading the copy must fail."""
     from delvec.deletes.examine import examine
     from delvec.deletes.sets import described
     from delvec.storage import open_storage
 
     (delete,) = last.describe().to_pylist()
-    data = bytearray(found.storage.read(delete["location"]))
+    data = bytearray(source.storage.read(delete["location"]))
     data[delete["offset"] + delete["length"] // 2] ^= 1
     copies = open_storage(f"{folder}/broken")
     copy = f"{copies.root}/{delete['location'].rpartition('/')[2]}"
@@ -270,13 +270,13 @@ def _broken(found: Table, last: DeleteSets, folder: str) -> Step:
     assert examined.error is not None
     line = Text.assemble("   ", ("error:", "bold red"), " ", cell(examined.error))
     text = "One bit of a copy is flipped. A damaged vector is an error, never read as 'no rows deleted'."
-    refused = {"kind": type(examined.error).__name__, "message": str(examined.error)}
-    return Step("A damaged vector", text, (line,), {"error": refused})
+    error = {"kind": type(examined.error).__name__, "message": str(examined.error)}
+    return Step("A damaged vector", text, (line,), {"error": error})
 
 
 def _step(title: str, text: str, result: Result) -> Step:
     return Step(title, text, tuple(result.render()), result.document())
 
 
-def _options(found: Table) -> list[str]:
-    return [f"{key}={value}" for key, value in found.storage.options.items()]
+def _options(source: Table) -> list[str]:
+    return [f"{key}={value}" for key, value in source.storage.options.items()]

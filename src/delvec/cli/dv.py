@@ -67,11 +67,11 @@ def dv(
     if path.endswith(detect.VECTOR_FILE_NAMES):
         _verify_no_table_option(file=file, version=version, timestamp=timestamp)
         return list_blobs(path, detect.open_vector_file(path, options), ranges=ranges, limit=limit)
-    found = detect.open_table(path, options)
-    plan = found.snapshot(version, timestamp).plan()
+    source = detect.open_table(path, options)
+    plan = source.snapshot(version, timestamp).plan()
     if file is not None:
         plan, limit = plan.at(np.array([find_file(plan, file)])), 0
-    return list_vectors(plan, found.storage, ranges=ranges, limit=limit)
+    return list_vectors(plan, source.storage, ranges=ranges, limit=limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +126,14 @@ def list_vectors(plan: ScanPlan, storage: Any, *, ranges: int, limit: int) -> Ve
     from delvec.deletes.sets import DeleteSets
 
     sets = DeleteSets.of(plan)
-    chosen = sets.pairs_at(np.arange(first(len(sets.file), limit)))
-    examined = sorted(examine(storage, chosen), key=lambda found: found.pair)
+    selected = sets.pairs_at(np.arange(first(len(sets.file), limit)))
+    examined = sorted(examine(storage, selected), key=lambda result: result.pair)
     vectors = []
-    for found, delete in zip(examined, chosen.describe().to_pylist(), strict=True):
+    for result, delete in zip(examined, selected.describe().to_pylist(), strict=True):
         data_file = delete["data_file"]
         place = vector_place(plan.location, delete)
         name = location.relative(plan.location, data_file) or data_file
-        vectors.append(_vector(found, name, place, delete["cardinality"], ranges))
+        vectors.append(_vector(result, name, place, delete["cardinality"], ranges))
     return VectorList(plan.location, plan.base.version, len(sets.file), tuple(vectors))
 
 
@@ -152,9 +152,9 @@ def find_file(plan: ScanPlan, name: str) -> int:
     same = pc.or_(pc.equal(locations, name), pc.ends_with(locations, "/" + name.lstrip("/")))
     rows = np.flatnonzero(same.to_numpy())
     if len(rows) != 1:
-        found = "no data file has" if not len(rows) else f"{len(rows)} data files have"
+        problem = "no data file has" if not len(rows) else f"{len(rows)} data files have"
         raise InvalidOperationError(
-            f"--file {name!r}: {found} this name in version {plan.base.version} of {plan.location}"
+            f"--file {name!r}: {problem} this name in version {plan.base.version} of {plan.location}"
         )
     return int(rows[0])
 
@@ -166,22 +166,24 @@ def containers(counts: Mapping[str, int] | None) -> str:
 
 
 def _vector(
-    found: Examined, data_file: str | None, place: Mapping[str, Any], recorded: int | None, ranges: int
+    examined: Examined, data_file: str | None, place: Mapping[str, Any], recorded: int | None, ranges: int
 ) -> Mapping[str, Any]:
     return {
         "data_file": data_file,
         **place,
         "recorded_cardinality": recorded,
-        **_content(found, ranges),
-        "error": {"kind": type(found.error).__name__, "message": str(found.error)} if found.error else None,
+        **_content(examined, ranges),
+        "error": {"kind": type(examined.error).__name__, "message": str(examined.error)}
+        if examined.error
+        else None,
     }
 
 
-def _content(found: Examined | None, ranges: int) -> Mapping[str, Any]:
+def _content(examined: Examined | None, ranges: int) -> Mapping[str, Any]:
     """The content of a delete; all None if it is invalid or not a vector."""
-    if found is None or found.bitmap is None:
+    if examined is None or examined.bitmap is None:
         return dict.fromkeys(("cardinality", "min", "max", "range_count", "ranges", "bitmaps", "containers"))
-    bitmap, layout = found.bitmap, found.describe()
+    bitmap, layout = examined.bitmap, examined.describe()
     all_ranges = bitmap.ranges()
     return {
         "cardinality": bitmap.cardinality,
@@ -208,12 +210,12 @@ def _blob_vector(path: str, blob: VectorBlob, ranges: int) -> Mapping[str, Any]:
     data_file = blob.attributes.get("referenced-data-file")
     place = {"storage": "file", "path": path, "offset": blob.offset, "size": len(blob.data)}
     if not blob.is_vector:
-        known = {"data_file": data_file, **place, "recorded_cardinality": recorded, **_content(None, 0)}
-        return {**known, "error": None, "attributes": blob.attributes}
-    found = examine_blob(blob.data, expected_cardinality=recorded)
-    if found.error is not None:
-        found = Examined(0, data=blob.data, error=found.error.at(path, blob.offset))
-    return {**_vector(found, data_file, place, recorded, ranges), "attributes": blob.attributes}
+        fields = {"data_file": data_file, **place, "recorded_cardinality": recorded, **_content(None, 0)}
+        return {**fields, "error": None, "attributes": blob.attributes}
+    examined = examine_blob(blob.data, expected_cardinality=recorded)
+    if examined.error is not None:
+        examined = Examined(0, data=blob.data, error=examined.error.at(path, blob.offset))
+    return {**_vector(examined, data_file, place, recorded, ranges), "attributes": blob.attributes}
 
 
 def _details(vector: Mapping[str, Any]) -> Iterator[tuple[str, RenderableType]]:
@@ -251,7 +253,7 @@ def _ranges(vector: Mapping[str, Any]) -> str:
     return f"{vector['range_count']:,}{listed}" + (f", … {more:,} more (--ranges)" if texts and more else "")
 
 
-def _verify_no_table_option(**given: object) -> None:
-    for name, value in given.items():
+def _verify_no_table_option(**options: object) -> None:
+    for name, value in options.items():
         if value is not None:
             raise InvalidOperationError(f"--{name} needs a table, but PATH is a vector file")

@@ -107,15 +107,15 @@ def list_plan(plan: ScanPlan, where: str | None, limit: int) -> FileList:
     from delvec.deletes.deletes_of_files import match_deletes
     from delvec.plan import POSITION_VECTOR
 
-    chosen = plan.at(np.arange(first(len(plan.files), limit)))
-    matches = match_deletes(chosen)
-    deletes = chosen.deletes.take(pa.array(matches.delete)).to_pylist()
+    selected = plan.at(np.arange(first(len(plan.files), limit)))
+    matches = match_deletes(selected)
+    deletes = selected.deletes.take(pa.array(matches.delete)).to_pylist()
     vectors = {
         file: delete
         for file, delete in zip(matches.file.tolist(), deletes, strict=True)
         if delete["kind"] == POSITION_VECTOR
     }
-    counts = chosen.deleted_rows.to_pylist()
+    counts = selected.deleted_rows.to_pylist()
     return FileList(
         location=plan.location,
         version=plan.base.version,
@@ -124,7 +124,7 @@ def list_plan(plan: ScanPlan, where: str | None, limit: int) -> FileList:
         skipped=plan.skipped,
         files=tuple(
             _file(plan, file, deleted, vectors.get(row), where)
-            for row, (file, deleted) in enumerate(zip(chosen.files.to_pylist(), counts, strict=True))
+            for row, (file, deleted) in enumerate(zip(selected.files.to_pylist(), counts, strict=True))
         ),
     )
 
@@ -157,10 +157,10 @@ def vector_place(root: str, delete: Mapping[str, Any]) -> Mapping[str, Any]:
     from delvec import location
 
     stored = delete["location"]
-    inside = None if stored is None else location.relative(root, stored)
+    relative_path = None if stored is None else location.relative(root, stored)
     return {
-        "storage": "inline" if stored is None else "table" if inside else "elsewhere",
-        "path": inside or stored,
+        "storage": "inline" if stored is None else "table" if relative_path else "elsewhere",
+        "path": relative_path or stored,
         "offset": delete["offset"],
         "size": delete["length"],
     }

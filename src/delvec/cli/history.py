@@ -23,11 +23,11 @@ def history(
     from delvec import detect
 
     del json
-    found = detect.open_table(path, storage_options(option))
+    source = detect.open_table(path, storage_options(option))
     # Read one commit more than is shown, to know whether there are more.
-    commits = found.history(limit + 1 if limit else None).to_pylist()
-    shown = commits[:limit] if limit else commits
-    return CommitList(found.location, tuple(map(_commit, shown)), truncated=len(commits) > len(shown))
+    commits = source.history(limit + 1 if limit else None).to_pylist()
+    newest = commits[:limit] if limit else commits
+    return CommitList(source.location, tuple(map(_commit, newest)), truncated=len(commits) > len(newest))
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ from delvec.version import __version__
 INTERRUPTED = 130  # the exit codes that shells use for a process ended by SIGINT and by SIGPIPE
 BROKEN_PIPE = 141
 
-# The first class that the error is an instance of decides.
+# The first class that the error is an instance of determines the exit code.
 EXIT_CODES: tuple[tuple[type[DelvecError], int], ...] = (
     (InvalidOperationError, USAGE),
     (TableNotFoundError, 3),
@@ -162,8 +162,8 @@ def _with_notes(message: str, error: BaseException) -> str:
 
     The notes of an interrupt are on the cause of the error.
     """
-    noted = (getattr(each, "__notes__", ()) for each in (error, error.__cause__))
-    return "; ".join([message, *(note for notes in noted for note in notes)])
+    note_lists = (getattr(each, "__notes__", ()) for each in (error, error.__cause__))
+    return "; ".join([message, *(note for notes in note_lists for note in notes)])
 
 
 def _run(argv: Sequence[str], output: Output) -> int:

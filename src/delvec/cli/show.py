@@ -34,13 +34,13 @@ def show(
 
     del json
     options = storage_options(option)
-    found = detect.open_table(path, options)
-    snapshot = found.snapshot(version, timestamp)
-    summary = summarize(found, snapshot)
+    source = detect.open_table(path, options)
+    snapshot = source.snapshot(version, timestamp)
+    summary = summarize(source, snapshot)
     if not rows:
         return summary
-    columns, read = read_rows(found.location, rows, options=options, version=snapshot.version)
-    return replace(summary, sample=RowSample(tuple(columns), read))
+    columns, values = read_rows(source.location, rows, options=options, version=snapshot.version)
+    return replace(summary, sample=RowSample(tuple(columns), values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +137,14 @@ class TableSummary:
             yield name, cell(value)
 
 
-def summarize(found: Table, snapshot: Snapshot) -> TableSummary:
+def summarize(source: Table, snapshot: Snapshot) -> TableSummary:
     """The summary of a snapshot, from its metadata alone."""
     plan = snapshot.plan()
     return TableSummary(
         format=snapshot.format,
         location=snapshot.location,
         version=snapshot.version,
-        timestamp=found.committed_at(snapshot.version),
+        timestamp=source.committed_at(snapshot.version),
         schema=snapshot.schema,
         spec=snapshot.spec,
         files=len(plan.files),

@@ -83,16 +83,16 @@ def sql(
     statement, values = _statement(text, file), parameters(param) or None
     settings = _settings(option)
     verify_statement(statement, store_options(settings))
-    chosen = ChangeOptions(dry_run, yes, json, limit)
+    change_options = ChangeOptions(dry_run, yes, json, limit)
     changes = not is_query(statement)
     if changes:
-        verify_can_confirm(chosen)
+        verify_can_confirm(change_options)
     elif dry_run:
         raise InvalidOperationError("--dry-run does not apply to a query: pass a statement that changes rows")
     with local_session(settings, purpose="running SQL") as session:
         if changes:
             dry_run_result = preview_or_confirm(
-                session, chosen, lambda: _planned(session, statement, values, chosen)
+                session, change_options, lambda: _planned(session, statement, values, change_options)
             )
             if dry_run_result is not None:
                 return dry_run_result
@@ -130,10 +130,10 @@ class Fetched:
         yield counted(len(self.rows), "row") + more
 
 
-def parameters(given: Sequence[str] | None) -> dict[str, Any]:
+def parameters(texts: Sequence[str] | None) -> dict[str, Any]:
     """The values by name; refuses text that is not NAME=VALUE."""
     values: dict[str, Any] = {}
-    for text in given or ():
+    for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier():
             raise InvalidOperationError(f"--param {text!r} is not NAME=VALUE")
@@ -227,14 +227,14 @@ def _run(session: SparkSession, statement: str, values: Mapping[str, Any] | None
 
 
 def _planned(
-    session: SparkSession, statement: str, values: Mapping[str, Any] | None, chosen: ChangeOptions
+    session: SparkSession, statement: str, values: Mapping[str, Any] | None, change_options: ChangeOptions
 ) -> Result:
     from delvec.statements.dry_run import preview_statement
 
     preview = preview_statement(session, statement, None if values is None else dict(values))
     if preview is not None:
-        return Planned(preview, chosen.limit)
-    if chosen.dry_run:
+        return Planned(preview, change_options.limit)
+    if change_options.dry_run:
         raise InvalidOperationError(
             "--dry-run does not support this statement: expected a DELETE, UPDATE, MERGE or INSERT OVERWRITE "
             "of a delvec table"

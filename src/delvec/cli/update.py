@@ -78,10 +78,10 @@ def update(
     return run_change(path, change, ChangeOptions(dry_run, yes, json, limit), option)
 
 
-def assigned(given: Sequence[str]) -> dict[str, str]:
+def assigned(texts: Sequence[str]) -> dict[str, str]:
     """The expression for each column; refuses text that is not ``column = expression``."""
     assignments: dict[str, str] = {}
-    for text in given:
+    for text in texts:
         match = _ASSIGNMENT.fullmatch(text)
         if match is None or not match[2].strip():
             raise InvalidOperationError(f"--set {text!r} is not COLUMN=SQL")

@@ -43,10 +43,10 @@ def verify(
     from delvec import detect
     from delvec.verify import verify_table
 
-    found = detect.open_table(path, storage_options(option))
+    source = detect.open_table(path, storage_options(option))
     with progress_bar(hidden=json) as progress:
         return Verification(
-            verify_table(found, version=version, timestamp=timestamp, progress=progress), limit
+            verify_table(source, version=version, timestamp=timestamp, progress=progress), limit
         )
 
 
@@ -74,24 +74,24 @@ class Verification:
             "warnings": report.warnings,
             "findings": [
                 {"severity": f.severity, "check": f.check, "path": f.path, "message": f.message}
-                for f in self._shown()
+                for f in self._visible()
             ],
         }
 
     def render(self) -> Iterable[RenderableType]:
-        report, shown = self.report, self._shown()
-        if shown:
+        report, visible = self.report, self._visible()
+        if visible:
             findings = table("severity", "check", "file", "finding", fold=("file", "finding"))
-            for finding in shown:
+            for finding in visible:
                 # Show paths relative to the table, so that lines stay short.
                 texts = (text.replace(f"{report.location}/", "") for text in (finding.path, finding.message))
                 findings.add_row(finding.severity, finding.check, *map(cell, texts))
             yield findings
-        if len(shown) < len(report.findings):
-            yield f"{len(report.findings) - len(shown):,} more not shown (--limit)"
+        if len(visible) < len(report.findings):
+            yield f"{len(report.findings) - len(visible):,} more not shown (--limit)"
         yield self._summary()
 
-    def _shown(self) -> tuple[Any, ...]:
+    def _visible(self) -> tuple[Any, ...]:
         findings = self.report.findings
         return findings[: first(len(findings), self.limit)]
 
@@ -100,9 +100,9 @@ class Verification:
         verdict = "sound" if not report.errors else f"not sound, {counted(report.errors, 'error')}"
         if report.warnings:
             verdict += f", {counted(report.warnings, 'warning')}"
-        what = f"version {report.version}: " if report.version is not None else ""
+        prefix = f"version {report.version}: " if report.version is not None else ""
         checked = (
             f"{counted(report.files, 'file')}, {counted(report.vectors, 'vector')}, "
             f"{counted(report.deleted_rows, 'deleted row')} checked"
         )
-        return f"{what}{checked}: {verdict}"
+        return f"{prefix}{checked}: {verdict}"

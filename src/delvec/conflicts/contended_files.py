@@ -44,8 +44,8 @@ class ContendedFile:
             if self.mine is not None:
                 return len(self.mine)
             return 0 if self.record_count is None else self.record_count - len(self.before)
-        others = self.now - self.before
-        return len(others) if self.mine is None else len(self.mine & others)
+        winner_rows = self.now - self.before
+        return len(winner_rows) if self.mine is None else len(self.mine & winner_rows)
 
 
 def contended_files(

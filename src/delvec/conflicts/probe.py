@@ -1,4 +1,6 @@
-"""What the conflict checks ask the statement that made a delta. Only the engine that ran it can answer."""
+"""Questions of the conflict checks to the statement that made a delta. Only the engine that ran the statement
+can answer them.
+"""
 
 from __future__ import annotations
 
@@ -35,5 +37,5 @@ class ConflictProbe(Protocol):
 
     @property
     def repeatable(self) -> bool:
-        """Whether the statement may run again: its rows are not stale then."""
+        """Whether the statement may run again, with rows that are not stale."""
         ...

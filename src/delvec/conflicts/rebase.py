@@ -1,14 +1,14 @@
 """Moves a delta on top of the commits that were first, or finds the conflict.
 
-In the serial order of writers, this statement comes after those commits. So the delta may stay as it is if
+In the serial order of writers, this statement is after those commits. So the delta may stay unchanged if
 running the statement on the newest version would give the same delta: all rows that it read are still live,
 and there is no new row that it would have read. The commits are checked together, from the base of the delta
 to the newest version.
 
     vectors   if both deleted rows of a file, their vectors are united; rows that a commit deleted first are
               not counted again
-    removed   if both removed a file, it leaves the delta
-    added     stays: new files conflict with nothing
+    removed   if both removed a file, it is dropped from the delta
+    added     kept: new files conflict with nothing
 """
 
 from __future__ import annotations
@@ -137,20 +137,21 @@ class _Rebase:
         return None
 
     def _rewrite_reason(self, file: ContendedFile) -> str | None:
-        """Rows of the file are in another file now: of this operation, or of a commit."""
+        """Rows of the file are now in another file, which this operation or a concurrent commit wrote."""
         if file.file_id in self.delta.rewritten.to_pylist():
             return f"it changed file {file.name}, which this operation rewrites"
         if file.now is None:
-            moving = self.winners.rearranging(pa.array([file.file_id], pa.int64()))
-            if moving is not None:
+            rearranging = self.winners.rearranging(pa.array([file.file_id], pa.int64()))
+            if rearranging is not None:
                 return f"it moved the rows of file {file.name}, which this operation changes"
         elif len(file.before - file.now):
             return f"it restored deleted rows of file {file.name}"
         return None
 
     def _overlap_reason(self, file: ContendedFile) -> str | None:
-        """Both changed the same rows. A DELETE does not mind that its rows are deleted already; but with
-        snapshot isolation nobody checks whether they are live in another file, so they must not have moved.
+        """Both changed the same rows. For a DELETE it is no conflict if its rows are deleted already. But
+        with snapshot isolation delvec does not check whether they are live in another file, so they must not
+        have moved.
         """
         if not file.overlap and file.now is not None:
             return None
@@ -164,12 +165,12 @@ class _Rebase:
         """Rows that the statement read and depends on must still be live, in the same file."""
         if self.delta.verb != Verb.MERGE or not any(map(removes_rows, self.winners.won)):
             return None
-        read = self.probe.rows_read()
-        ids = pa.array(sorted(read), pa.int64())
-        moving = self.winners.rearranging(ids)
-        if moving is not None:  # the rows may have been deleted in the files where they are now
+        rows_read = self.probe.rows_read()
+        ids = pa.array(sorted(rows_read), pa.int64())
+        rearranging = self.winners.rearranging(ids)
+        if rearranging is not None:  # the rows may have been deleted in the files where they are now
             reason = "it moved rows that this operation read, and another commit deleted rows"
-            return Conflict.with_commit(moving, reason)
+            return Conflict.with_commit(rearranging, reason)
         removing = self.winners.removing(ids)
         if removing is not None:
             winner, file_id = removing
@@ -178,7 +179,7 @@ class _Rebase:
             )
         deleting = self.winners.deleting(ids)
         for file_id, deleted in self._deleted_since(sorted(deleting)).items():
-            if len(read[file_id] & deleted):
+            if len(rows_read[file_id] & deleted):
                 return Conflict.with_commit(
                     deleting[file_id],
                     f"it changed rows of file {self._name(file_id)} that this operation read",
@@ -187,18 +188,20 @@ class _Rebase:
 
     def _new_rows_conflict(self) -> Conflict | None:
         """There must be no new row that the statement would have read."""
-        if not self._minds_new_rows():
+        if not self._conflicts_with_new_rows():
             return None
         new = self.winners.new_files()
-        found = self.probe.new_match(self.newest, new) if len(new) else None
-        if found is None:
+        file_id = self.probe.new_match(self.newest, new) if len(new) else None
+        if file_id is None:
             return None
         condition = self.delta.read.condition
         rows = "that this operation would have read" if condition is None else f"that matches {condition!r}"
-        return Conflict.with_commit(self.winners.adding(found), f"it added or changed a row {rows}")
+        return Conflict.with_commit(self.winners.adding(file_id), f"it added or changed a row {rows}")
 
-    def _minds_new_rows(self) -> bool:
-        """A MERGE always does: it would insert a key that another commit has inserted."""
+    def _conflicts_with_new_rows(self) -> bool:
+        """Whether a new row that the statement would have read is a conflict. For a MERGE it always is: the
+        MERGE would insert a key that another commit has inserted.
+        """
         if self.delta.verb == Verb.MERGE or self.delta.read.isolation == Isolation.SERIALIZABLE:
             return True
         if self.delta.read.isolation == Isolation.SNAPSHOT:
@@ -227,9 +230,9 @@ class _Rebase:
         """
         old = self.delta.vectors
         replaced = pa.array([row["file_id"] for row in united], pa.int64())
-        kept = old.filter(pc.invert(pc.is_in(old.column("file_id"), value_set=replaced)))
+        unchanged = old.filter(pc.invert(pc.is_in(old.column("file_id"), value_set=replaced)))
         new = [row for row in united if row["deleted"]]
-        vectors = pa.concat_tables([kept, pa.Table.from_pylist(new, schema=VECTORS_SCHEMA)])
+        vectors = pa.concat_tables([unchanged, pa.Table.from_pylist(new, schema=VECTORS_SCHEMA)])
         ids = self._moved(vectors.column("file_id"))
         return vectors.set_column(0, VECTORS_SCHEMA.field(0), ids).filter(ids.is_valid())
 

@@ -58,9 +58,11 @@ class Winners:
         """The first commit that removed rows of one of these files with the whole file, and the file."""
         for number, won in enumerate(self.won):
             removed = _among(self._ids[number, "removed"], file_ids)
-            gone = removed.filter(pc.invert(pc.is_in(removed, value_set=self._rearranged(number, file_ids))))
-            if len(gone):
-                return won, gone[0].as_py()
+            deleted = removed.filter(
+                pc.invert(pc.is_in(removed, value_set=self._rearranged(number, file_ids)))
+            )
+            if len(deleted):
+                return won, deleted[0].as_py()
         return None
 
     def deleting(self, file_ids: pa.Array) -> dict[int, Won]:
@@ -113,8 +115,8 @@ def _joined(names: Sequence[pa.Array]) -> pa.Array:
     return pa.concat_arrays([pa.array([], pa.string()), *names])
 
 
-def _among(values: pa.Array, chosen: pa.Array) -> pa.Array:
-    return values.filter(pc.is_in(values, value_set=chosen))
+def _among(values: pa.Array, subset: pa.Array) -> pa.Array:
+    return values.filter(pc.is_in(values, value_set=subset))
 
 
 def _has(names: pa.Array, name: str) -> bool:

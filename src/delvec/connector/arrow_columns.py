@@ -96,14 +96,14 @@ def has_not_null(data_type: DataType, *, nullable: bool) -> bool:
     """Whether the column, or anything in it, is NOT NULL in the table."""
     match data_type:
         case Struct(fields):
-            inside = any(has_not_null(field.type, nullable=field.nullable) for field in fields)
+            in_children = any(has_not_null(field.type, nullable=field.nullable) for field in fields)
         case Array(element, contains_null):
-            inside = has_not_null(element, nullable=contains_null)
+            in_children = has_not_null(element, nullable=contains_null)
         case Map(key, value, contains_null):
-            inside = has_not_null(key, nullable=True) or has_not_null(value, nullable=contains_null)
+            in_children = has_not_null(key, nullable=True) or has_not_null(value, nullable=contains_null)
         case _:
-            inside = False
-    return inside or not nullable
+            in_children = False
+    return in_children or not nullable
 
 
 def verify_not_null(values: pa.Array, data_type: DataType, name: str, *, nullable: bool) -> None:
@@ -112,10 +112,10 @@ def verify_not_null(values: pa.Array, data_type: DataType, name: str, *, nullabl
         raise FormatError(f"column {name} contains a null, but the column is NOT NULL")
     match data_type:
         case Struct(fields):
-            inside = values.drop_null() if values.null_count else values
+            non_null = values.drop_null() if values.null_count else values
             for index, field in enumerate(fields):
                 path = f"{name}.{field.name}"
-                verify_not_null(inside.field(index), field.type, path, nullable=field.nullable)
+                verify_not_null(non_null.field(index), field.type, path, nullable=field.nullable)
         case Array(element, contains_null):
             verify_not_null(values.flatten(), element, f"{name}.element", nullable=contains_null)
         case Map(key, value, contains_null):

@@ -92,13 +92,13 @@ class _PartReader:
         metadata, part = self.file.metadata, self.part
         count = metadata.num_row_groups
         condition = self.scan.condition
-        chosen = set(range(count))
+        selected = set(range(count))
         if condition is not None:
             footer = Footer(metadata, part.location)
-            chosen = set(row_groups.matching(footer, condition, self.shape, part.constants))
+            selected = set(row_groups.matching(footer, condition, self.shape, part.constants))
         first = 0
         for group in range(count):
-            if group in chosen and group * part.pieces // count == part.piece:
+            if group in selected and group * part.pieces // count == part.piece:
                 yield group, first
             first += metadata.row_group(group).num_rows
 
@@ -155,8 +155,8 @@ class _PartReader:
     def _names(self) -> list[str]:
         """The names in the file of the columns to read."""
         stored = self.file.schema_arrow
-        wanted = [column for column in self.shape.schema if column.name not in self.shape.constants]
-        indices = (arrow_columns.find(stored, column, by_id=self.shape.by_id) for column in wanted)
+        stored_columns = [column for column in self.shape.schema if column.name not in self.shape.constants]
+        indices = (arrow_columns.find(stored, column, by_id=self.shape.by_id) for column in stored_columns)
         return [stored.field(index).name for index in indices if index is not None]
 
     def _verify_not_null(self, batch: pa.RecordBatch) -> None:

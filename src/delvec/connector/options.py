@@ -32,16 +32,16 @@ class ReadOptions:
         """The requested columns, in the schema's spelling."""
         if self.columns is None:
             return tuple(column.name for column in schema)
-        chosen = tuple(_find(schema, name) for name in self.columns)
-        for name in chosen:
-            if chosen.count(name) > 1:
+        names = tuple(_find(schema, name) for name in self.columns)
+        for name in names:
+            if names.count(name) > 1:
                 raise InvalidOperationError(f"option columns names {quoted([name])} twice")
-        return chosen
+        return names
 
 
-def read_options(given: Mapping[str, str]) -> ReadOptions:
+def read_options(raw_options: Mapping[str, str]) -> ReadOptions:
     """The options of a read; their names ignore case. Refuses unknown and contradicting options."""
-    options = {name.lower(): value for name, value in given.items()}
+    options = {name.lower(): value for name, value in raw_options.items()}
     if "paths" in options:
         raise InvalidOperationError(f"paths are {options['paths']}, expected the location of one table")
     path = options.pop("path", "")
@@ -77,12 +77,12 @@ def _verify_absolute(path: str) -> None:
 
 def _either(options: dict[str, str], name: str) -> str | None:
     """The option of that name or of Delta's name for it, but not both."""
-    ours, deltas = options.pop(name, None), options.pop(f"{name}asof", None)
-    if ours is not None and deltas is not None:
+    own_value, delta_value = options.pop(name, None), options.pop(f"{name}asof", None)
+    if own_value is not None and delta_value is not None:
         raise InvalidOperationError(
-            f"both {name} {ours} and {name}AsOf {deltas} are given, expected one of them"
+            f"both {name} {own_value} and {name}AsOf {delta_value} are given, expected one of them"
         )
-    return deltas if ours is None else ours
+    return delta_value if own_value is None else own_value
 
 
 def split_names(text: str) -> tuple[str, ...]:
@@ -90,30 +90,30 @@ def split_names(text: str) -> tuple[str, ...]:
     names = []
     at, more = 0, True
     while more:
-        found = _NAME.match(text, at)
-        if found is None:
+        match = _NAME.match(text, at)
+        if match is None:
             raise InvalidOperationError(
                 f"option columns is {text!r}, expected names separated by commas, special ones in backquotes"
             )
-        names.append(found["plain"] or found["quoted"].replace("``", "`"))
-        at, more = found.end(), found["end"] == ","
+        names.append(match["plain"] or match["quoted"].replace("``", "`"))
+        at, more = match.end(), match["end"] == ","
     return tuple(names)
 
 
 def _find(schema: Schema, name: str) -> str:
     """The column's name in the schema; an exact match wins over one that ignores case."""
-    found = schema.find(name, case_sensitive=True) or schema.find(name)
-    if not found:
-        known = ", ".join(column.name for column in schema)
+    matches = schema.find(name, case_sensitive=True) or schema.find(name)
+    if not matches:
+        column_names = ", ".join(column.name for column in schema)
         raise InvalidOperationError(
-            f"unknown column {quoted([name])} in option columns, expected some of {known}"
+            f"unknown column {quoted([name])} in option columns, expected some of {column_names}"
         )
-    if len(found) > 1:
+    if len(matches) > 1:
         raise InvalidOperationError(
             f"column {quoted([name])} in option columns may be any of "
-            f"{', '.join(quoted([column.name]) for column in found)}, expected one of these"
+            f"{', '.join(quoted([column.name]) for column in matches)}, expected one of these"
         )
-    return found[0].name
+    return matches[0].name
 
 
 def _version(text: str) -> int:

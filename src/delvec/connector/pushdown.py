@@ -113,13 +113,13 @@ def mask(tests: Sequence[FilterTest], columns: Mapping[str, pa.Array]) -> pa.Boo
 
 
 def _type_at(schema: Struct, path: ColumnPath) -> DataType | None:
-    found: DataType = schema
+    data_type: DataType = schema
     for name in path:
-        fields = found.find(name, case_sensitive=True) if isinstance(found, Struct) else []
+        fields = data_type.find(name, case_sensitive=True) if isinstance(data_type, Struct) else []
         if len(fields) != 1:
             return None
-        found = fields[0].type
-    return found if path else None
+        data_type = fields[0].type
+    return data_type if path else None
 
 
 def _is_comparable(kind: str, data_type: DataType, value: Any) -> bool:
@@ -160,8 +160,8 @@ def _answers(test: FilterTest, columns: Mapping[str, pa.Array]) -> pa.BooleanArr
     values = columns[test.path[0]]
     for name in test.path[1:]:
         values = pc.struct_field(values, [values.type.get_field_index(name)])
-    found = _answer(test, values)
-    return pc.invert(found) if test.negated else found
+    answers = _answer(test, values)
+    return pc.invert(answers) if test.negated else answers
 
 
 def _answer(test: FilterTest, values: pa.Array) -> pa.BooleanArray:
@@ -189,11 +189,11 @@ def _among(test: FilterTest, values: pa.Array) -> pa.BooleanArray:
     items = [item for item in test.value if item is not None]
     if test.is_float:  # Arrow's sets compare zeros and NaN in another way than Spark
         equal = [_compare(test, "EqualTo", values, item) for item in items]
-        found = reduce(pc.or_, equal, pc.if_else(pc.is_valid(values), _FALSE, _NULL))
+        answers = reduce(pc.or_, equal, pc.if_else(pc.is_valid(values), _FALSE, _NULL))
     else:
         members = pa.array(items, arrow_type(test.type))
-        found = pc.if_else(pc.is_valid(values), pc.is_in(values, value_set=members), _NULL)
-    return found if len(items) == len(test.value) else pc.if_else(found, _TRUE, _NULL)
+        answers = pc.if_else(pc.is_valid(values), pc.is_in(values, value_set=members), _NULL)
+    return answers if len(items) == len(test.value) else pc.if_else(answers, _TRUE, _NULL)
 
 
 _COMPARISONS: Mapping[str, Callable[[pa.Array, pa.Scalar], pa.BooleanArray]] = MappingProxyType(
@@ -218,8 +218,8 @@ def _compare(test: FilterTest, kind: str, values: pa.Array, value: Any) -> pa.Bo
             case "LessThan":
                 return pc.invert(nan)
         return pc.equal(nan, nan) if kind == "LessThanOrEqual" else pc.not_equal(nan, nan)
-    found = _COMPARISONS[kind](values, pa.scalar(value, arrow_type(test.type)))
-    return pc.or_(found, nan) if kind.startswith("Greater") else found
+    answers = _COMPARISONS[kind](values, pa.scalar(value, arrow_type(test.type)))
+    return pc.or_(answers, nan) if kind.startswith("Greater") else answers
 
 
 def _condition(test: FilterTest) -> str | None:

@@ -61,21 +61,21 @@ class RowGroupFacts:
     def _leaf(self, path: ColumnPath) -> tuple[int, DataType] | None:
         """The position of the leaf column that holds ``path`` in the file, and its type in the table."""
         stored: pa.DataType = pa.struct(list(self.footer.schema))
-        inside: DataType = self.read_schema.schema
+        data_type: DataType = self.read_schema.schema
         names = []
         for name in path:
-            fields = inside.find(name, case_sensitive=True) if isinstance(inside, Struct) else []
+            fields = data_type.find(name, case_sensitive=True) if isinstance(data_type, Struct) else []
             if len(fields) != 1 or not pa.types.is_struct(stored):
                 return None
             index = arrow_columns.find(stored, fields[0], by_id=self.read_schema.by_id)
             if index is None:
                 return None
             names.append(stored.field(index).name)
-            stored, inside = stored.field(index).type, fields[0].type
-        if isinstance(inside, Struct | Array | Map) or inside == Primitive("variant"):
+            stored, data_type = stored.field(index).type, fields[0].type
+        if isinstance(data_type, Struct | Array | Map) or data_type == Primitive("variant"):
             return None
         position = self.footer.positions.get(tuple(names))
-        return None if position is None else (position, inside)
+        return None if position is None else (position, data_type)
 
     def _stats(self, position: int, data_type: DataType) -> ColumnStats:
         bounds = read_bounds(self.footer, position, data_type)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from delvec.storage import Storage
 
 _PUSHDOWN_WORKER = "data_source_pushdown_filters"
-_WORKER_SETTING = "PYTHON_WORKER_FACTORY_"  # what Spark tells its Python processes begins so
+_WORKER_SETTING = "PYTHON_WORKER_FACTORY_"  # prefix of environment variables that Spark sets for its workers
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def _plain_errors() -> Iterator[None]:
     except DelvecError:
         if any(name.startswith(_WORKER_SETTING) for name in os.environ):
             os.environ["SPARK_HIDE_TRACEBACK"] = "1"
-            sys.tracebacklimit = 0  # for a PySpark that does not know the former
+            sys.tracebacklimit = 0  # for a PySpark that does not know that setting
         raise
 
 
@@ -70,7 +70,7 @@ class _Shipped:
 
 
 def _rebuilder() -> Callable[[str, bytes], Any]:
-    def rebuild(name: str, state: bytes) -> Any:  # an inner function goes by value: it needs no delvec
+    def rebuild(name: str, state: bytes) -> Any:  # pickled by value: needs no delvec
         import importlib  # noqa: PLC0415
         import pickle  # noqa: PLC0415
         import sys  # noqa: PLC0415
@@ -83,9 +83,9 @@ def _rebuilder() -> Callable[[str, bytes], Any]:
                 f"delvec must be installed on the executors, with its dependencies: {error} "
                 f"(Python at {sys.executable})"
             ) from error
-        made = object.__new__(getattr(module, name))
-        made.__dict__.update(loaded)
-        return made
+        instance = object.__new__(getattr(module, name))
+        instance.__dict__.update(loaded)
+        return instance
 
     return rebuild
 
@@ -142,7 +142,7 @@ class DelvecSource(_Shipped, DataSource):
         return logical(self._relation.chosen)
 
     @_plain_errors()
-    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - it is what ``schema`` gave
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - the result of ``schema``
         if self._relation is None:
             raise InvalidOperationError(
                 "the schema cannot be set, the table has one: select columns with the option `columns`"
@@ -180,9 +180,9 @@ class _NoStream(DataSourceStreamReader):
             feature="readStream",
         )
 
-    initialOffset = latestOffset  # noqa: N815 - whichever Spark asks for first
+    initialOffset = latestOffset  # noqa: N815 - Spark may call either first
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:  # noqa: ARG002 - never asked for
+    def read(self, partition: InputPartition) -> Iterator[Any]:  # noqa: ARG002 - never called
         return iter(())
 
 
@@ -230,7 +230,7 @@ class Reader(_Shipped, DataSourceReader):
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         from delvec.connector.batches import read_parts  # noqa: PLC0415
 
-        if isinstance(partition, Task):  # Spark asks for None where there are no partitions
+        if isinstance(partition, Task):  # Spark passes None if there are no partitions
             with _plain_errors():
                 yield from read_parts(self.scan, partition.parts)
 
@@ -242,14 +242,14 @@ class PushdownReader(Reader):
         """Keeps the filters that delvec evaluates exactly as Spark does; returns the others."""
         from delvec.connector.pushdown import read_filter  # noqa: PLC0415
 
-        left = []
+        remaining = []
         for pushed in filters:
             test = read_filter(pushed, self._relation.chosen)
             if test is None:
-                left.append(pushed)
+                remaining.append(pushed)
             else:
                 self._tests.append(test)
-        return left
+        return remaining
 
 
 def load(options: Mapping[str, str]) -> Relation:
@@ -258,22 +258,22 @@ def load(options: Mapping[str, str]) -> Relation:
     from delvec.connector.options import read_options  # noqa: PLC0415
     from delvec.detect import open_table  # noqa: PLC0415
 
-    given = read_options(options)
-    snapshot = open_table(given.path, given.storage).snapshot(given.version, given.timestamp)
+    request = read_options(options)
+    snapshot = open_table(request.path, request.storage).snapshot(request.version, request.timestamp)
     return Relation(
         snapshot.location,
-        given.storage,
+        request.storage,
         snapshot.version,
         tasks.bare(snapshot.schema),
-        given.choose(snapshot.schema),
-        given.time_zone,
+        request.choose(snapshot.schema),
+        request.time_zone,
     )
 
 
 def _filters_are_pushed() -> bool:
     """Whether Spark creates the reader in order to push filters to it.
 
-    The reader cannot ask: it has no session. But Spark pushes filters in a worker process of its own.
+    The reader has no session to look this up. But Spark pushes filters in a separate worker process.
     """
     frame = sys._getframe()
     while frame is not None:

@@ -44,9 +44,9 @@ def file_parts(plan: ScanPlan, columns: Sequence[str]) -> Iterator[FilePart]:
     A delete that delvec does not apply is refused.
     """
     deletes = DeleteSets.of(plan).describe_by_file()
-    wanted = [set(shape.constants).intersection(columns) for shape in plan.read_schemas]
+    constants = [set(shape.constants).intersection(columns) for shape in plan.read_schemas]
     partitions = plan.files.column("partition").combine_chunks()
-    values = column_values(partitions, plan.specs.values(), sorted(set().union(*wanted)))
+    values = column_values(partitions, plan.specs.values(), sorted(set().union(*constants)))
     files = plan.files.select(["location", "size", "read_schema"]).append_column("values", values)
     for batch in files.append_column("deletes", deletes).to_batches():
         for row in batch.to_pylist():
@@ -54,7 +54,7 @@ def file_parts(plan: ScanPlan, columns: Sequence[str]) -> Iterator[FilePart]:
                 row["location"],
                 row["size"],
                 row["read_schema"],
-                {name: row["values"][name] for name in wanted[row["read_schema"]]},
+                {name: row["values"][name] for name in constants[row["read_schema"]]},
                 tuple(_without_location(delete) for delete in row["deletes"]),
             )
             pieces = max(1, -(-part.size // LARGEST_PIECE))
@@ -72,25 +72,27 @@ def described_deletes(part: FilePart) -> list[dict[str, Any]]:
 
 def packed(parts: Iterator[FilePart]) -> Iterator[tuple[FilePart, ...]]:
     """The parts of each task: one piece of a large file, or several small files."""
-    waiting: list[FilePart] = []
+    pending: list[FilePart] = []
     filled = 0
     for part in parts:
         cost = part.size // part.pieces + OPENING
         if cost >= TOGETHER:
             yield (part,)
             continue
-        if waiting and filled + cost > TOGETHER:
-            yield tuple(waiting)
-            waiting, filled = [], 0
-        waiting.append(part)
+        if pending and filled + cost > TOGETHER:
+            yield tuple(pending)
+            pending, filled = [], 0
+        pending.append(part)
         filled += cost
-    if waiting:
-        yield tuple(waiting)
+    if pending:
+        yield tuple(pending)
 
 
 def shapes(plan: ScanPlan, columns: Sequence[str]) -> tuple[ReadSchema, ...]:
     """How the files store ``columns``, in this order, without the metadata that only the format reads."""
-    return tuple(replace(shape, schema=_chosen(shape.schema, columns)) for shape in plan.read_schemas)
+    return tuple(
+        replace(shape, schema=_selected_fields(shape.schema, columns)) for shape in plan.read_schemas
+    )
 
 
 def bare(schema: Schema) -> Schema:
@@ -98,7 +100,7 @@ def bare(schema: Schema) -> Schema:
     return Struct(tuple(_bare_field(column) for column in schema))
 
 
-def _chosen(schema: Schema, columns: Sequence[str]) -> Schema:
+def _selected_fields(schema: Schema, columns: Sequence[str]) -> Schema:
     by_name = {column.name: column for column in schema}
     return bare(Struct(tuple(by_name[name] for name in columns)))
 

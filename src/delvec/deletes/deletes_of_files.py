@@ -4,7 +4,7 @@
     position file  applies to the files of its group whose data sequence is not above its own sequence;
                    a sequence that is not recorded excludes nothing
 
-What each delete contains is not looked at here.
+This module does not read the deletes themselves.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def _expand_groups(plan: ScanPlan) -> tuple[Rows, Rows]:
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     members = np.concatenate([np.array(deletes, np.int64) for deletes in plan.delete_groups])
     counts = lengths[groups]
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.repeat(files, counts), members[np.repeat(starts[groups], counts) + within]
+    index_in_group = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(files, counts), members[np.repeat(starts[groups], counts) + index_in_group]
 
 
 def _apply_by_rule(plan: ScanPlan, has_vector: Mask, files: Rows, deletes: Rows) -> Mask:

@@ -48,7 +48,7 @@ class Examined:
 
 
 def examine(storage: Storage, sets: DeleteSets) -> Iterator[Examined]:
-    """Each pair of a data file and a delete, as they are read; pairs of one stored file come together.
+    """Each pair of a data file and a delete, as they are read; pairs of one stored file are adjacent.
 
     Raises a StorageError, unless it says that a file or a range of it is missing.
     """

@@ -20,9 +20,9 @@ from delvec.storage import Storage
 
 
 class DeleteLoader:
-    """Loads delete sets, and keeps what it has loaded: one statement reads no delete twice.
+    """Loads delete sets and caches them: one statement reads no delete twice.
 
-    Stored deletes never change, so what was loaded for one version is right for every other.
+    Stored deletes never change, so a delete that was loaded for one version is valid for all versions.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -61,7 +61,7 @@ def trusted(examined: Examined) -> Bitmap:
 
 
 def _keys(sets: DeleteSets) -> list[Hashable]:
-    """For each pair what identifies the delete and the data file."""
+    """For each pair a key that identifies the delete and the data file."""
     deletes = sets.deletes.select(["location", "offset", "inline"]).take(pa.array(sets.delete))
     paths = sets.files.column("file_path").take(pa.array(sets.file))
     return list(zip(*(column.to_pylist() for column in (*deletes.columns, paths)), strict=True))

@@ -16,14 +16,14 @@ from delvec.plan import DELETES_SCHEMA, DELETION_VECTOR, POSITION_VECTOR, ScanPl
 from delvec.storage import Storage
 
 
-def new_vector(file_id: int, found: Bitmap, old: Bitmap | None) -> dict[str, Any]:
-    """A row of ``RowDelta.vectors``: the file's old deleted rows and those found."""
-    both = found if old is None else old | found
+def new_vector(file_id: int, new_rows: Bitmap, old: Bitmap | None) -> dict[str, Any]:
+    """A row of ``RowDelta.vectors``: the file's old deleted rows and ``new_rows``."""
+    united = new_rows if old is None else old | new_rows
     return {
         "file_id": file_id,
-        "rows": blob.encode(both),
-        "cardinality": both.cardinality,
-        "deleted": both.cardinality - (0 if old is None else old.cardinality),
+        "rows": blob.encode(united),
+        "cardinality": united.cardinality,
+        "deleted": united.cardinality - (0 if old is None else old.cardinality),
     }
 
 

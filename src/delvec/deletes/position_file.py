@@ -52,25 +52,25 @@ def read_positions(
 
 
 def _positions(file: pq.ParquetFile, file_paths: Sequence[str], only: str | None) -> dict[str, Bitmap]:
-    wanted = pa.array(sorted(set(file_paths)), pa.string())
+    selected = pa.array(sorted(set(file_paths)), pa.string())
     positions: dict[str, list[Bitmap]] = {}
     for batch in file.iter_batches(_BATCH_ROWS, columns=[FILE_PATH, POS]):
         paths, numbers = batch.column(FILE_PATH).cast(pa.string()), batch.column(POS).cast(pa.int64())
         _verify_values(paths, numbers)
         _verify_only(paths, only)
-        for path, bitmap in _by_path(paths, numbers, wanted).items():
+        for path, bitmap in _by_path(paths, numbers, selected).items():
             positions.setdefault(path, []).append(bitmap)
     return {path: Bitmap().union(*bitmaps) for path, bitmaps in positions.items()}
 
 
-def _by_path(paths: pa.Array, positions: pa.Array, wanted: pa.Array) -> dict[str, Bitmap]:
-    """The positions of each of the paths ``wanted``."""
-    number = pc.fill_null(pc.index_in(paths, value_set=wanted), -1).to_numpy(zero_copy_only=False)
+def _by_path(paths: pa.Array, positions: pa.Array, selected: pa.Array) -> dict[str, Bitmap]:
+    """The positions of each of the paths ``selected``."""
+    number = pc.fill_null(pc.index_in(paths, value_set=selected), -1).to_numpy(zero_copy_only=False)
     order = np.argsort(number, kind="stable")
     ordered, rows = number[order], positions.to_numpy()[order]
-    bounds = np.searchsorted(ordered, np.arange(len(wanted) + 1))
+    bounds = np.searchsorted(ordered, np.arange(len(selected) + 1))
     return {
-        wanted[n].as_py(): Bitmap.from_numpy(rows[start:end])
+        selected[n].as_py(): Bitmap.from_numpy(rows[start:end])
         for n, (start, end) in enumerate(pairwise(bounds))
         if start < end
     }
@@ -81,10 +81,10 @@ def _verify_columns(schema: pa.Schema) -> None:
         (FILE_PATH, _is_text, "a string"),
         (POS, pa.types.is_integer, "an integer"),
     ):
-        found = schema.get_all_field_indices(name)
-        if len(found) != 1:
-            raise FormatError(f"position file has {len(found)} columns {name!r}, expected one")
-        kind = schema.field(found[0]).type
+        indices = schema.get_all_field_indices(name)
+        if len(indices) != 1:
+            raise FormatError(f"position file has {len(indices)} columns {name!r}, expected one")
+        kind = schema.field(indices[0]).type
         if not is_expected(kind):
             raise FormatError(f"column {name!r} of a position file is {kind}, expected {expected}")
 

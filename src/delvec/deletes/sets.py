@@ -82,7 +82,7 @@ class DeleteSets:
 
     @classmethod
     def from_description(cls, description: pa.Table) -> DeleteSets:
-        """The delete sets that ``description`` gave, each row of it with a file of its own."""
+        """The inverse of `describe`, except that each row of ``description`` has a file of its own."""
         description = description.select(DESCRIPTION_SCHEMA.names).cast(DESCRIPTION_SCHEMA)
         verify_kinds(description)
         rows = np.arange(len(description))
@@ -95,18 +95,18 @@ class DeleteSets:
     @property
     def has_deletes(self) -> Mask:
         """For each file whether any delete applies to it."""
-        found = np.zeros(len(self.files), dtype=bool)
-        found[self.file] = True
-        return found
+        has_delete = np.zeros(len(self.files), dtype=bool)
+        has_delete[self.file] = True
+        return has_delete
 
     @property
     def most_deleted(self) -> pa.Array:
         """An upper bound of each file's deleted rows, by the recorded counts; null where one is missing."""
         counts = self.deletes.column("cardinality").take(pa.array(self.delete))
-        known = pc.is_valid(counts).to_numpy()
+        is_recorded = pc.is_valid(counts).to_numpy()
         sums, unknown = np.zeros(len(self.files), np.int64), np.zeros(len(self.files), dtype=bool)
         np.add.at(sums, self.file, pc.fill_null(counts, 0).to_numpy())
-        unknown[self.file[~known]] = True
+        unknown[self.file[~is_recorded]] = True
         return pa.array(sums, mask=unknown)
 
     def at(self, rows: Rows) -> DeleteSets:
@@ -115,8 +115,8 @@ class DeleteSets:
         place[rows] = np.arange(len(rows))
         file = place[self.file]
         order = np.argsort(file[file >= 0], kind="stable")
-        kept = np.flatnonzero(file >= 0)[order]
-        return DeleteSets(self.files.take(pa.array(rows)), self.deletes, file[kept], self.delete[kept])
+        pairs = np.flatnonzero(file >= 0)[order]
+        return DeleteSets(self.files.take(pa.array(rows)), self.deletes, file[pairs], self.delete[pairs])
 
     def pairs_at(self, pairs: Rows | Mask) -> DeleteSets:
         """The delete sets with only some of the pairs of a file and a delete. The files stay the same."""

@@ -47,9 +47,9 @@ def verify_kinds(deletes: pa.Table) -> None:
 def _verify_formats(plan: ScanPlan) -> None:
     other = plan.files.filter(pc.invert(_is_among(plan.files.column("file_format"), [PARQUET])))
     if len(other):
-        found, place = (other.column(name)[0].as_py() for name in ("file_format", "location"))
-        message = f"data file has the format {found!r}: {place}, expected {PARQUET!r}"
-        raise UnsupportedFeatureError(message, feature=found)
+        file_format, place = (other.column(name)[0].as_py() for name in ("file_format", "location"))
+        message = f"data file has the format {file_format!r}: {place}, expected {PARQUET!r}"
+        raise UnsupportedFeatureError(message, feature=file_format)
 
 
 def _verify_groups(plan: ScanPlan) -> None:
@@ -74,7 +74,7 @@ def _kinds(plan: ScanPlan, group: int) -> set[str]:
 
 
 def _verify_vectors(plan: ScanPlan) -> None:
-    """Refuse a file whose own delete is a position file: that belongs into a group."""
+    """Refuse a file whose own delete is a position file: it must be in a group."""
     own = plan.deletes.take(plan.files.column("vector").drop_null())
     other = own.filter(pc.equal(own.column("kind"), POSITION_FILE))
     if len(other):
@@ -89,9 +89,9 @@ def _is_among(column: pa.ChunkedArray, expected: list[str]) -> pa.ChunkedArray:
 def _refused(deletes: pa.Table, column: str, expected: list[str]) -> UnsupportedFeatureError:
     """The refusal of the first of ``deletes``, for its value of ``column``."""
     delete = deletes.slice(0, 1).to_pylist()[0]
-    found, names = delete[column], " or ".join(map(repr, expected))
-    message = f"delete of {_owner(delete)} has the {column} {found!r}, expected {names}"
-    return UnsupportedFeatureError(message, feature=found)
+    actual, names = delete[column], " or ".join(map(repr, expected))
+    message = f"delete of {_owner(delete)} has the {column} {actual!r}, expected {names}"
+    return UnsupportedFeatureError(message, feature=actual)
 
 
 def _owner(delete: Mapping[str, Any]) -> str:

@@ -38,7 +38,7 @@ class NotJsonError(FormatError):
 
 
 def parse_actions(data: bytes) -> Actions:
-    """The actions of a JSON log file. Unknown actions and fields are ignored, as the protocol asks."""
+    """The actions of a JSON log file. Unknown actions and fields are ignored, as the protocol requires."""
     adds: list[dict[str, Any]] = []
     removes: list[dict[str, Any]] = []
     protocol: Protocol | None = None
@@ -99,9 +99,9 @@ def verify_commit(actions: Actions, version: int) -> None:
         if (path := _repeated(table.column("path"))) is not None:
             raise FormatError(f"commit {version} {verb} path {path!r} twice, expected once")
     if len(actions.adds) and len(actions.removes):
-        both = pc.is_in(file_keys(actions.adds), value_set=file_keys(actions.removes))
-        if pc.any(both).as_py():
-            path = actions.adds.column("path").filter(both)[0].as_py()
+        in_both = pc.is_in(file_keys(actions.adds), value_set=file_keys(actions.removes))
+        if pc.any(in_both).as_py():
+            path = actions.adds.column("path").filter(in_both)[0].as_py()
             raise FormatError(
                 f"commit {version} adds and removes path {path!r} with one vector, expected two"
             )
@@ -118,8 +118,8 @@ def _repeated(values: pa.ChunkedArray) -> str | None:
     if len(values) < 2 or pc.count_distinct(values).as_py() == len(values):
         return None
     counts = pc.value_counts(values)
-    found: str = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")[0].as_py()
-    return found
+    first: str = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")[0].as_py()
+    return first
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, str, dict[str, Any]]]:

@@ -155,9 +155,9 @@ def flatten(rows: pa.StructArray, schema: pa.Schema) -> pa.Table:
             columns[column] = pc.struct_field(rows, name)
     if "deletionVector" in present and pa.types.is_struct(rows.type.field("deletionVector").type):
         vectors = pc.struct_field(rows, "deletionVector")
-        inside = {field.name for field in vectors.type}
+        vector_names = {field.name for field in vectors.type}
         for name, column in _DESCRIPTOR_COLUMNS.items():
-            if name in inside:
+            if name in vector_names:
                 columns[column] = pc.struct_field(vectors, name)
     arrays = [_typed(columns.get(field.name), field, len(rows)) for field in schema]
     table = pa.table(arrays, schema=schema)

@@ -69,7 +69,7 @@ def read_removes(source: pa.NativeFile, keep: Keep = _all) -> pa.Table:
 
 def read_small_actions(source: pa.NativeFile) -> Actions:
     """Everything but the file actions."""
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in _SMALL_ACTIONS}
+    bodies: dict[str, list[dict[str, Any]]] = {name: [] for name in _SMALL_ACTIONS}
     with _parquet(source) as file:
         present = [name for name in _SMALL_ACTIONS if name in file.schema_arrow.names]
         for name in present:
@@ -77,16 +77,16 @@ def read_small_actions(source: pa.NativeFile) -> Actions:
             if groups:
                 with _reading():
                     rows = file.read_row_groups(groups, columns=[name]).column(name)
-                found[name] = rows.drop_null().to_pylist(maps_as_pydicts="lossy")
-    protocols, metadatas = found["protocol"], found["metaData"]
+                bodies[name] = rows.drop_null().to_pylist(maps_as_pydicts="lossy")
+    protocols, metadatas = bodies["protocol"], bodies["metaData"]
     return Actions(
         adds=ADDS_SCHEMA.empty_table(),
         removes=REMOVES_SCHEMA.empty_table(),
         protocol=parse_protocol(protocols[-1]) if protocols else None,
         metadata=parse_metadata(metadatas[-1]) if metadatas else None,
-        txns={txn.app_id: txn for txn in map(parse_txn, found["txn"])},
-        domains={tree["domain"]: parse_domain(tree) for tree in found["domainMetadata"]},
-        sidecars=tuple(parse_sidecar(tree) for tree in found["sidecar"]),
+        txns={txn.app_id: txn for txn in map(parse_txn, bodies["txn"])},
+        domains={tree["domain"]: parse_domain(tree) for tree in bodies["domainMetadata"]},
+        sidecars=tuple(parse_sidecar(tree) for tree in bodies["sidecar"]),
     )
 
 
@@ -123,10 +123,10 @@ def concat(tables: Sequence[pa.Table]) -> pa.Table:
 def _columns(action: pa.Field, kind: pa.StructType) -> list[str]:
     if not pa.types.is_struct(action.type):
         raise FormatError(f"column {action.name} is of type {action.type}, expected a struct")
-    inside = {field.name for field in action.type}
-    names = [field.name for field in kind if field.name in inside]
+    nested_names = {field.name for field in action.type}
+    names = [field.name for field in kind if field.name in nested_names]
     # Parsed statistics repeat the JSON ones, so they are read only if there is no JSON.
-    if action.name == "add" and "stats" not in inside and "stats_parsed" in inside:
+    if action.name == "add" and "stats" not in nested_names and "stats_parsed" in nested_names:
         names.append("stats_parsed")
     return [f"{action.name}.{name}" for name in names]
 

@@ -2,7 +2,7 @@
 
 add.stats                    JSON text, unless ``delta.checkpoint.writeStatsAsJson`` is false
 add.stats_parsed             a typed struct, unless ``delta.checkpoint.writeStatsAsStruct`` is false
-add.partitionValues_parsed   typed partition values, written where ``stats_parsed`` is
+add.partitionValues_parsed   typed partition values, written together with ``stats_parsed``
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ class FileRows:
             yield _structs(files.slice(start, _BATCH_ROWS), REMOVE_TYPE, {})
 
     def _adds(self, files: pa.Table) -> pa.StructArray:
-        more: dict[str, pa.Array] = {}
+        parsed_columns: dict[str, pa.Array] = {}
         if self._as_struct:
             if self._partitions:
                 maps = files.column("partition_values")
                 values = {f.physical_name: partition_values(maps, f) for f in self._partitions}
-                more["partitionValues_parsed"] = _nested(values, len(files))
-            more["stats_parsed"] = self._stats(files)
+                parsed_columns["partitionValues_parsed"] = _nested(values, len(files))
+            parsed_columns["stats_parsed"] = self._stats(files)
         texts = stats_texts(files) if self._as_json else pa.nulls(len(files), pa.string())
         position = files.schema.get_field_index("stats")
-        structs = _structs(files.set_column(position, "stats", texts), ADD_TYPE, more)
+        structs = _structs(files.set_column(position, "stats", texts), ADD_TYPE, parsed_columns)
         return structs if self._as_json else _without(structs, "stats")
 
     def _stats(self, files: pa.Table) -> pa.StructArray:
@@ -89,15 +89,15 @@ class FileRows:
             "maxValues": uppers,
             "nullCount": nulls,
         }
-        known = _has_stats(files)
+        has_stats = _has_stats(files)
         return _nested(
             {name: part for name, part in tree.items() if not isinstance(part, dict) or part},
             len(files),
-            known,
+            has_stats,
         )
 
     def _parsed_partitions(self, snapshot: Snapshot) -> list[Field]:
-        """The partition columns; none where a value cannot be typed, such as a timestamp without a zone."""
+        """The partition columns; empty if a value cannot be typed, such as a timestamp without a zone."""
         fields = [f for f in snapshot.schema if f.name in snapshot.partition_columns]
         maps = snapshot.adds.column("partition_values")
         try:
@@ -115,21 +115,21 @@ class FileRows:
 
 
 def _has_stats(files: pa.Table) -> pa.ChunkedArray:
-    known = pc.is_valid(files.column("stats"))
+    has_stats = pc.is_valid(files.column("stats"))
     if "stats_parsed" in files.column_names:
-        known = pc.or_(known, pc.is_valid(files.column("stats_parsed")))
-    return known
+        has_stats = pc.or_(has_stats, pc.is_valid(files.column("stats_parsed")))
+    return has_stats
 
 
-def _structs(files: pa.Table, kind: pa.StructType, more: Mapping[str, pa.Array]) -> pa.StructArray:
-    """The rows of a flat table as structs of ``kind``, whose fields stand in the same order."""
-    columns = iter([_whole(column) for column in files.select(_flat_names(kind)).columns])
+def _structs(files: pa.Table, kind: pa.StructType, parsed_columns: Mapping[str, pa.Array]) -> pa.StructArray:
+    """The rows of a flat table as structs of ``kind``, whose fields are in the same order."""
+    columns = iter([_one_array(column) for column in files.select(_flat_names(kind)).columns])
     arrays: dict[str, pa.Array] = {}
     for field in kind:
         if field.name == "deletionVector":
-            inside = [next(columns) for _ in DESCRIPTOR_TYPE]
+            descriptor = [next(columns) for _ in DESCRIPTOR_TYPE]
             arrays[field.name] = pa.StructArray.from_arrays(
-                inside, fields=list(DESCRIPTOR_TYPE), mask=pc.is_null(inside[0])
+                descriptor, fields=list(DESCRIPTOR_TYPE), mask=pc.is_null(descriptor[0])
             )
         else:
             arrays[field.name] = next(columns)
@@ -137,7 +137,7 @@ def _structs(files: pa.Table, kind: pa.StructType, more: Mapping[str, pa.Array])
     arrays["dataChange"] = pa.repeat(pa.scalar(False), len(files))  # noqa: FBT003
     if kind is REMOVE_TYPE:
         del arrays["tags"]
-    arrays |= more
+    arrays |= parsed_columns
     return pa.StructArray.from_arrays(list(arrays.values()), names=list(arrays))
 
 
@@ -146,13 +146,13 @@ def _flat_names(kind: pa.StructType) -> list[str]:
 
 
 def _without(structs: pa.StructArray, name: str) -> pa.StructArray:
-    kept = [field.name for field in structs.type if field.name != name]
-    return pa.StructArray.from_arrays([structs.field(field) for field in kept], names=kept)
+    names = [field.name for field in structs.type if field.name != name]
+    return pa.StructArray.from_arrays([structs.field(field) for field in names], names=names)
 
 
-def _nested(tree: Tree, rows: int, known: pa.Array | None = None) -> pa.StructArray:
+def _nested(tree: Tree, rows: int, is_valid: pa.Array | None = None) -> pa.StructArray:
     arrays = {name: _nested(part, rows) if isinstance(part, dict) else part for name, part in tree.items()}
-    mask = None if known is None else pc.invert(_whole(known))
+    mask = None if is_valid is None else pc.invert(_one_array(is_valid))
     return pa.StructArray.from_arrays(list(arrays.values()), names=list(arrays), mask=mask)
 
 
@@ -166,7 +166,7 @@ def _cut(upper: pa.Array) -> pa.Array:
     return pc.subtract(upper, _CUT_OFF) if pa.types.is_timestamp(upper.type) else upper
 
 
-def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if not isinstance(column, pa.ChunkedArray):
         return column
     if column.num_chunks == 1:

@@ -75,7 +75,9 @@ _SMALL_TYPES = {
 
 
 def write_checkpoint(storage: Storage, snapshot: Snapshot, *, now_ms: int) -> None:
-    """Write a checkpoint of the snapshot's version, unless there is one, perhaps from another writer."""
+    """Write a checkpoint of the snapshot's version, unless the version has one already, perhaps from another
+    writer.
+    """
     if snapshot.version in list_log(storage, since=snapshot.version).checkpoints:
         return
     removes = unexpired(snapshot.tombstones(), snapshot.properties, now_ms=now_ms)
@@ -212,11 +214,13 @@ def _hint(snapshot: Snapshot, actions: int, size: int) -> Body:
 
 
 def _write_hint(storage: Storage, hint: Body) -> None:
-    """A hint at a later version stays: a slow writer must not send readers back."""
+    """Write ``_last_checkpoint``, unless it names a later version: a slow writer must not replace a newer
+    hint.
+    """
     try:
-        known: Any = orjson.loads(storage.read(LAST_CHECKPOINT))
+        old_hint: Any = orjson.loads(storage.read(LAST_CHECKPOINT))
     except (ObjectNotFoundError, orjson.JSONDecodeError):
-        known = None
-    version = known.get("version") if isinstance(known, dict) else None
+        old_hint = None
+    version = old_hint.get("version") if isinstance(old_hint, dict) else None
     if not isinstance(version, int) or version < hint["version"]:
         storage.put(LAST_CHECKPOINT, orjson.dumps(hint))

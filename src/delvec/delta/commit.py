@@ -48,7 +48,7 @@ def now_ms() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Delta:
+class _PreparedDelta:
     """A delta that is about to be committed. ``state``: the table's protocol and metadata afterwards."""
 
     delta: RowDelta
@@ -76,19 +76,19 @@ def commit(
     _verify_allowed(base, delta)
     delta = measured(storage, base, delta, state)
     files = file_changes(storage, base, delta, state, now_ms=clock())
-    ours = _Delta(delta, base, state, files, str(new_id()))
+    prepared = _PreparedDelta(delta, base, state, files, str(new_id()))
     version = base.version + 1
     try:
-        written = _put(storage, version, _lines(storage, ours, clock()), ours.txn_id)
+        outcome = _put(storage, version, _lines(storage, prepared, clock()), prepared.txn_id)
     except _PutFailedError as failed:
         # The store may still write the file, so the vector files that it refers to must stay.
         raise failed.error from failed.error.__cause__
     except DelvecError:
         _discard(storage, files)
         raise
-    if isinstance(written, Unknown):
-        return written
-    if written:
+    if isinstance(outcome, Unknown):
+        return outcome
+    if outcome:
         return Committed(version, files.metrics)
     _discard(storage, files)
     return VersionTaken(version)
@@ -151,25 +151,25 @@ def _put(storage: Storage, version: int, data: bytes, txn_id: str) -> bool | Unk
     except StorageError as error:
         failure = error
     try:
-        found = parse_commit_info(storage.read(path))
+        commit_info = parse_commit_info(storage.read(path))
     except ObjectNotFoundError:
         if failure is None:
             return Unknown(version, "the store has the version's file and does not show it")
         raise _PutFailedError(failure) from failure
     except StorageError as error:
         return Unknown(version, str(failure or error))
-    return found.get("txnId") == txn_id
+    return commit_info.get("txnId") == txn_id
 
 
-def _lines(storage: Storage, ours: _Delta, now: int) -> bytes:
+def _lines(storage: Storage, prepared: _PreparedDelta, now: int) -> bytes:
     """The commit file of the version after the base, with ids of new rows and the commit's time."""
-    delta, files, current = ours.delta, ours.files, ours.base
+    delta, files, current = prepared.delta, prepared.files, prepared.base
     version = current.version + 1
-    timestamp = next_timestamp(storage, current, ours.state, now)
-    state = with_enablement(current, ours.state, version, timestamp)
+    timestamp = next_timestamp(storage, current, prepared.state, now)
+    state = with_enablement(current, prepared.state, version, timestamp)
     added, domains = _with_ids(files, current, state, version)
     info = commit_info(
-        delta, current, files.metrics, state=state, now_ms=now, in_commit_ms=timestamp, txn_id=ours.txn_id
+        delta, current, files.metrics, state=state, now_ms=now, in_commit_ms=timestamp, txn_id=prepared.txn_id
     )
     actions: list[tuple[str, Body]] = [("commitInfo", info)]
     if current.is_draft or state.protocol != current.protocol:

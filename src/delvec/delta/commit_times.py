@@ -35,17 +35,17 @@ def next_timestamp(storage: Storage, current: Snapshot, state: TableState, now_m
 def with_enablement(current: Snapshot, state: TableState, version: int, timestamp: int | None) -> TableState:
     """The state with the version and time that in-commit timestamps start from, if this commit enables them.
 
-    A new table needs no such note: all its commits have timestamps.
+    A new table needs no such record: all its commits have timestamps.
     """
     if timestamp is None or current.is_draft:
         return state
     if _states_times(current.protocol, current.metadata):
         return state
-    since = {
+    start = {
         properties.TIMESTAMPS_SINCE_VERSION: str(version),
         properties.TIMESTAMPS_SINCE: str(timestamp),
     }
-    configuration = {**state.metadata.configuration, **since}
+    configuration = {**state.metadata.configuration, **start}
     return replace(state, metadata=replace(state.metadata, configuration=configuration))
 
 

@@ -44,11 +44,11 @@ def draft(
     _verify_columns(schema)
     plain = _unmarked(schema)
     properties.verify_texts(table_properties or {})
-    asked: dict[str, str | None] = {properties.ENABLE_VECTORS: "true"}
-    asked |= {
+    requested: dict[str, str | None] = {properties.ENABLE_VECTORS: "true"}
+    requested |= {
         properties.verified(n, v) if not _is_feature(n) else n: v for n, v in (table_properties or {}).items()
     }
-    mapped = str(asked.get(properties.MAPPING_MODE, "none")).lower() != "none"
+    mapped = str(requested.get(properties.MAPPING_MODE, "none")).lower() != "none"
     verify_names(plain, mapped=mapped)
     verify_partitioning(plain, partition_by)
     metadata = Metadata(
@@ -62,7 +62,7 @@ def draft(
         created_time=now_ms,
     )
     empty = _snapshot(storage, TableState(INITIAL, metadata))
-    return _snapshot(storage, state_after(empty, MetadataChange(properties=asked)))
+    return _snapshot(storage, state_after(empty, MetadataChange(properties=requested)))
 
 
 def _snapshot(storage: Storage, state: TableState) -> Snapshot:

@@ -50,16 +50,16 @@ def vector_file(root: str, encoded: str) -> str:
 def deletes_of(root: str, adds: pa.Table, locations: pa.Array) -> tuple[pa.Array, pa.Table]:
     """The vectors of ``adds`` whose files are at ``locations``.
 
-    First, for each file, its row in the second; second, the rows of ``ScanPlan.deletes``.
+    Returns for each file the row of its vector, and the rows of ``ScanPlan.deletes``.
     """
-    has = pc.is_valid(adds.column("dv_storage")).to_numpy()
-    count = int(np.count_nonzero(has))
-    rows = np.zeros(len(has), dtype=np.int32)
-    rows[has] = np.arange(count, dtype=np.int32)
-    index = pa.array(rows, mask=~has)
+    has_vector = pc.is_valid(adds.column("dv_storage")).to_numpy()
+    count = int(np.count_nonzero(has_vector))
+    rows = np.zeros(len(has_vector), dtype=np.int32)
+    rows[has_vector] = np.arange(count, dtype=np.int32)
+    index = pa.array(rows, mask=~has_vector)
     if not count:
         return index, DELETES_SCHEMA.empty_table()
-    mask = pa.array(has)
+    mask = pa.array(has_vector)
     return index, _deletes(root, adds.filter(mask), locations.filter(mask))
 
 
@@ -87,8 +87,8 @@ def _deletes(root: str, adds: pa.Table, locations: pa.Array) -> pa.Table:
 
 
 def _verify_storage_known(adds: pa.Table) -> None:
-    known = pc.is_in(adds.column("dv_storage"), value_set=pa.array([_STORED, _ABSOLUTE, _INLINE]))
-    _refuse(adds, pc.invert(known), "dv_storage", "vector storage type is {!r}, expected u, p or i")
+    is_known = pc.is_in(adds.column("dv_storage"), value_set=pa.array([_STORED, _ABSOLUTE, _INLINE]))
+    _refuse(adds, pc.invert(is_known), "dv_storage", "vector storage type is {!r}, expected u, p or i")
 
 
 def _verify_sizes(adds: pa.Table) -> None:
@@ -112,13 +112,13 @@ def _refuse(adds: pa.Table, bad: pa.ChunkedArray, column: str, message: str) -> 
 def _locations(root: str, adds: pa.Table) -> pa.Array:
     """The location of each vector's file. Many vectors share a file, so each name is decoded only once."""
     storage = adds.column("dv_storage").combine_chunks()
-    named = pc.if_else(
+    storage_and_path = pc.if_else(
         pc.equal(storage, _INLINE), None, pc.binary_join_element_wise(storage, adds.column("dv_path"), "")
     )
     names = (
-        named.combine_chunks().dictionary_encode()
-        if isinstance(named, pa.ChunkedArray)
-        else named.dictionary_encode()
+        storage_and_path.combine_chunks().dictionary_encode()
+        if isinstance(storage_and_path, pa.ChunkedArray)
+        else storage_and_path.dictionary_encode()
     )
     locations = [_location(root, name[0], name[1:]) for name in names.dictionary.to_pylist()]
     return pa.array(locations, pa.string()).take(names.indices)
@@ -135,7 +135,7 @@ def _location(root: str, storage: str, path: str) -> str:
 
 
 def _inline_bytes(adds: pa.Table) -> pa.Array:
-    found: list[bytes | None] = [None] * len(adds)
+    vectors: list[bytes | None] = [None] * len(adds)
     storage = adds.column("dv_storage")
     for row in np.flatnonzero(pc.equal(storage, _INLINE).to_numpy()):
         text, size = adds.column("dv_path")[row].as_py(), adds.column("dv_size")[row].as_py()
@@ -146,8 +146,8 @@ def _inline_bytes(adds: pa.Table) -> pa.Array:
                 f"inline vector: {error}", path=adds.column("path")[row].as_py()
             ) from None
         _verify_inline_size(data, size, adds.column("path")[row].as_py())
-        found[row] = data[:size]
-    return pa.array(found, pa.binary())
+        vectors[row] = data[:size]
+    return pa.array(vectors, pa.binary())
 
 
 def _verify_inline_size(data: bytes, size: int, path: str) -> None:

@@ -1,4 +1,4 @@
-"""Turns a ``RowDelta`` into file actions, except for what depends on the version's number."""
+"""Turns a ``RowDelta`` into file actions. `commit` adds the parts that depend on the version number."""
 
 from __future__ import annotations
 
@@ -50,12 +50,14 @@ class FileChanges:
 
 
 def measured(storage: Storage, snapshot: Snapshot, delta: RowDelta, state: TableState) -> RowDelta:
-    """The delta with the statistics of its new files, which are read if nobody has measured the files yet."""
+    """The delta with the statistics of its new files. Reads the files' footers unless they are measured
+    already.
+    """
     if not delta.added.column("record_count").null_count:
         return delta
     columns = _stats_rules(snapshot, state).columns
-    found = measure(storage, delta.added.column("location").to_pylist(), columns)
-    return replace(delta, added=with_statistics(delta.added, found))
+    statistics = measure(storage, delta.added.column("location").to_pylist(), columns)
+    return replace(delta, added=with_statistics(delta.added, statistics))
 
 
 def file_changes(
@@ -63,26 +65,26 @@ def file_changes(
 ) -> FileChanges:
     """The actions of a delta that is `measured`. Writes the new vector files, and nothing else."""
     schema = _schema(snapshot, state)
-    removed_rows = _live(snapshot, delta.removed)
+    removed_rows = _live_adds(snapshot, delta.removed)
     added, rows = _added(storage, snapshot, delta, state)
     change_files = _change_files(storage, snapshot, delta, schema)
-    touched = _touched(storage, snapshot, delta)
-    descriptors, stored = _descriptors(storage, snapshot, touched)
+    changed = _changed_files(storage, snapshot, delta)
+    descriptors, stored = _descriptors(storage, snapshot, changed)
     removed = [remove_body(row, now_ms=now_ms, data_change=delta.data_change) for row in removed_rows]
-    removed += [remove_body(file.row, now_ms=now_ms, data_change=delta.data_change) for file in touched]
-    kept = [file for file in touched if not file.emptied]
-    readded = _readded(delta, kept, descriptors)
+    removed += [remove_body(file.row, now_ms=now_ms, data_change=delta.data_change) for file in changed]
+    with_vector = [file for file in changed if not file.emptied]
+    readded = _readded(delta, with_vector, descriptors)
     counts = FileCounts(
         added=len(added),
         added_bytes=sum(body["size"] for body in added),
         added_rows=sum(rows),
-        removed=len(removed_rows) + len(touched) - len(kept),
+        removed=len(removed_rows) + len(changed) - len(with_vector),
         removed_bytes=sum(row["size"] for row in removed_rows)
-        + sum(file.row["size"] for file in touched if file.emptied),
-        vectors_added=len(kept),
-        vectors_updated=sum(file.row["dv_storage"] is not None for file in kept),
+        + sum(file.row["size"] for file in changed if file.emptied),
+        vectors_added=len(with_vector),
+        vectors_updated=sum(file.row["dv_storage"] is not None for file in with_vector),
         vectors_removed=sum(row["dv_storage"] is not None for row in removed_rows)
-        + sum(file.row["dv_storage"] is not None for file in touched),
+        + sum(file.row["dv_storage"] is not None for file in changed),
         change_files=len(change_files),
     )
     metrics = metrics_of(delta.request, counts, delta.counts, delta.execution)
@@ -90,7 +92,7 @@ def file_changes(
 
 
 @dataclass(frozen=True, slots=True)
-class _Touched:
+class _ChangedFile:
     """A file whose deleted rows change: its live add, its new vector, its physical number of rows."""
 
     row: Mapping[str, Any]
@@ -118,20 +120,20 @@ def _schema(snapshot: Snapshot, state: TableState) -> Schema:
     return parse_schema(state.metadata.schema_string, mapping=mode)
 
 
-def _live(snapshot: Snapshot, file_ids: pa.Array | pa.ChunkedArray) -> list[dict[str, Any]]:
-    """The live adds of the file ids, ascending, as dictionaries."""
+def _live_adds(snapshot: Snapshot, file_ids: pa.Array | pa.ChunkedArray) -> list[dict[str, Any]]:
+    """The ``add`` actions of these live files as dictionaries, in ascending order of file id."""
     rows = np.sort(np.asarray(file_ids, dtype=np.int64))
     if len(rows) and not (rows[0] >= 0 and rows[-1] < len(snapshot.adds)):
         raise InvalidOperationError(
             f"file ids go from {rows[0]} to {rows[-1]}, expected 0 to {len(snapshot.adds) - 1}"
         )
-    chosen = rows_of(snapshot.adds, rows)
-    if "stats_parsed" in chosen.column_names:
-        texts = stats_texts(chosen)
-        chosen = chosen.drop_columns(["stats_parsed"])
-        chosen = chosen.set_column(chosen.column_names.index("stats"), "stats", texts)
-    found: list[dict[str, Any]] = chosen.to_pylist(maps_as_pydicts="lossy")
-    return found
+    adds = rows_of(snapshot.adds, rows)
+    if "stats_parsed" in adds.column_names:
+        texts = stats_texts(adds)
+        adds = adds.drop_columns(["stats_parsed"])
+        adds = adds.set_column(adds.column_names.index("stats"), "stats", texts)
+    live: list[dict[str, Any]] = adds.to_pylist(maps_as_pydicts="lossy")
+    return live
 
 
 def _added(
@@ -185,50 +187,50 @@ def _partitions(snapshot: Snapshot, files: pa.Table, schema: Schema) -> list[dic
     return partition_maps(files.column("partition"), columns)
 
 
-def _relative(storage: Storage, found: str) -> str:
-    """The path as the log records it: below the table, URI-encoded."""
-    inside = found.removeprefix(storage.root.rstrip("/") + "/")
-    if inside == found:
-        raise InvalidOperationError(f"new file {found} is not in the table, expected it below {storage.root}")
-    return location.encode(inside)
+def _relative(storage: Storage, file: str) -> str:
+    """The path that the log records: relative to the table, URI-encoded."""
+    path = file.removeprefix(storage.root.rstrip("/") + "/")
+    if path == file:
+        raise InvalidOperationError(f"new file {file} is not in the table, expected it below {storage.root}")
+    return location.encode(path)
 
 
 def _verify_once(paths: Sequence[str]) -> None:
     if len(set(paths)) != len(paths):
-        twice = next(path for path in paths if paths.count(path) > 1)
-        raise InvalidOperationError(f"new file {twice} is added twice, expected once")
+        repeated = next(path for path in paths if paths.count(path) > 1)
+        raise InvalidOperationError(f"new file {repeated} is added twice, expected once")
 
 
-def _touched(storage: Storage, snapshot: Snapshot, delta: RowDelta) -> list[_Touched]:
+def _changed_files(storage: Storage, snapshot: Snapshot, delta: RowDelta) -> list[_ChangedFile]:
     if not len(delta.vectors):
         return []
     vectors = delta.vectors.sort_by("file_id")
     ids = np.asarray(vectors.column("file_id"), dtype=np.int64)
-    rows = _live(snapshot, vectors.column("file_id"))
+    rows = _live_adds(snapshot, vectors.column("file_id"))
     _verify_files_once(ids, delta)
     counts = snapshot.facts().at(ids).record_count.to_pylist()
     locations = location.resolve_many(snapshot.location, pa.array([row["path"] for row in rows]))
-    found = []
-    for row, vector, count, where in zip(
+    files = []
+    for row, vector, count, file_location in zip(
         rows, vectors.to_pylist(), counts, locations.to_pylist(), strict=True
     ):
-        file = _Touched(row, vector, footer_rows(storage, where) if count is None else count)
+        file = _ChangedFile(row, vector, footer_rows(storage, file_location) if count is None else count)
         _verify_cardinality(file)
         _verify_rows_exist(file)
-        found.append(file)
-    return found
+        files.append(file)
+    return files
 
 
 def _verify_files_once(ids: np.ndarray[tuple[int], np.dtype[np.int64]], delta: RowDelta) -> None:
     removed = np.asarray(delta.removed, dtype=np.int64)
-    both = np.intersect1d(ids, removed)
-    if len(np.unique(ids)) != len(ids) or len(both):
+    in_both = np.intersect1d(ids, removed)
+    if len(np.unique(ids)) != len(ids) or len(in_both):
         raise InvalidOperationError(
             "a file is named twice among removed files and vectors, expected each file once"
         )
 
 
-def _verify_cardinality(file: _Touched) -> None:
+def _verify_cardinality(file: _ChangedFile) -> None:
     new, old = file.vector["cardinality"], file.row["dv_cardinality"] or 0
     if not 0 < new <= file.record_count:
         raise CorruptVectorError(
@@ -242,7 +244,7 @@ def _verify_cardinality(file: _Touched) -> None:
         )
 
 
-def _verify_rows_exist(file: _Touched) -> None:
+def _verify_rows_exist(file: _ChangedFile) -> None:
     """Checks vectors that the driver has. An executor checks a vector before it stores it."""
     rows = file.vector["rows"]
     if rows is None:
@@ -260,15 +262,17 @@ def _verify_rows_exist(file: _Touched) -> None:
 
 
 def _descriptors(
-    storage: Storage, snapshot: Snapshot, touched: Sequence[_Touched]
+    storage: Storage, snapshot: Snapshot, changed: Sequence[_ChangedFile]
 ) -> tuple[list[Body], list[str]]:
-    """A descriptor for each file that keeps rows, in order; blobs that are not stored yet are stored."""
-    kept = [file for file in touched if not file.emptied]
-    blobs = [file.vector["rows"] for file in kept if file.vector["rows"] is not None]
+    """A descriptor for each file that still has rows, in order, and the paths of the new vector files. Stores
+    the blobs that executors have not stored.
+    """
+    with_vector = [file for file in changed if not file.emptied]
+    blobs = [file.vector["rows"] for file in with_vector if file.vector["rows"] is not None]
     stored, paths = vector_writer.store(storage, blobs, snapshot.properties)
     new = iter(stored)
-    found = []
-    for file in kept:
+    descriptors = []
+    for file in with_vector:
         vector = file.vector
         if vector["rows"] is not None:
             body = next(new)
@@ -276,19 +280,19 @@ def _descriptors(
             body = vector_writer.descriptor_at(
                 storage.root, vector["location"], vector["offset"], vector["length"]
             )
-        found.append(body | {"cardinality": vector["cardinality"]})
-    return found, paths
+        descriptors.append(body | {"cardinality": vector["cardinality"]})
+    return descriptors, paths
 
 
-def _readded(delta: RowDelta, kept: Sequence[_Touched], descriptors: Sequence[Body]) -> list[Body]:
-    if not kept:
+def _readded(delta: RowDelta, files: Sequence[_ChangedFile], descriptors: Sequence[Body]) -> list[Body]:
+    if not files:
         return []
     stats = wide_stats_texts(
-        pa.array([file.row["stats"] for file in kept], pa.string()),
-        pa.array([file.record_count for file in kept], pa.int64()),
-        deleted=pa.array([file.row["dv_cardinality"] for file in kept], pa.int64()),
+        pa.array([file.row["stats"] for file in files], pa.string()),
+        pa.array([file.record_count for file in files], pa.int64()),
+        deleted=pa.array([file.row["dv_cardinality"] for file in files], pa.int64()),
     )
     return [
         add_body(file.row) | {"dataChange": delta.data_change, "stats": text, "deletionVector": descriptor}
-        for file, text, descriptor in zip(kept, stats.to_pylist(), descriptors, strict=True)
+        for file, text, descriptor in zip(files, stats.to_pylist(), descriptors, strict=True)
     ]

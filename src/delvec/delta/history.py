@@ -64,11 +64,11 @@ class CommitTimes:
 
     def version_at(self, timestamp: dt.datetime) -> int:
         """The version that was the newest at ``timestamp``; refuses a time in the future."""
-        wanted = (timestamp - _EPOCH) // _MILLISECOND
-        position = bisect_right(self.versions, wanted, key=self.millis)
+        millis = (timestamp - _EPOCH) // _MILLISECOND
+        position = bisect_right(self.versions, millis, key=self.millis)
         if position == 0:
             raise self._out_of_range(timestamp, "before the first")
-        if wanted > self.millis(self.versions[-1]) and timestamp > dt.datetime.now(dt.UTC) + _CLOCK_SKEW:
+        if millis > self.millis(self.versions[-1]) and timestamp > dt.datetime.now(dt.UTC) + _CLOCK_SKEW:
             raise self._out_of_range(timestamp, "in the future, after the last")
         return self.versions[position - 1]
 
@@ -126,7 +126,7 @@ def _texts(value: Any) -> Sequence[tuple[str, str | None]] | None:
 
 
 def _text(value: Any) -> str | None:
-    """A text as it is; any other value that an engine wrote, as JSON."""
+    """A text unchanged; any other value as JSON."""
     return value if isinstance(value, str | None) else orjson.dumps(value).decode()
 
 

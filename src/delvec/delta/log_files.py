@@ -79,9 +79,11 @@ class Listing:
 
     def without(self, damaged: Checkpoint) -> Listing:
         """The same log, as if that checkpoint were not there."""
-        left = tuple(c for c in self.checkpoints[damaged.version] if c != damaged)
-        others = {version: kept for version, kept in self.checkpoints.items() if version != damaged.version}
-        return replace(self, checkpoints=others | ({damaged.version: left} if left else {}))
+        remaining = tuple(c for c in self.checkpoints[damaged.version] if c != damaged)
+        checkpoints = {
+            version: entries for version, entries in self.checkpoints.items() if version != damaged.version
+        }
+        return replace(self, checkpoints=checkpoints | ({damaged.version: remaining} if remaining else {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ def segment(listing: Listing, version: int | None = None) -> Segment:
     _verify_is_table(listing)
     version = listing.latest if version is None else version
     _verify_version_in_range(listing, version)
-    newest = max((known for known in listing.checkpoints if known <= version), default=None)
+    newest = max((candidate for candidate in listing.checkpoints if candidate <= version), default=None)
     checkpoint = None if newest is None else listing.checkpoints[newest][-1]
     first = checkpoint.version + 1 if checkpoint else 0
     return Segment(version, checkpoint, tail(listing, first, version))
@@ -125,8 +127,8 @@ def tail(listing: Listing, first: int, last: int) -> tuple[Entry | Compaction, .
     """The commits and compactions that cover the versions ``first`` to ``last``, in order."""
     files: list[Entry | Compaction] = []
     while first <= last:
-        fitting = (c for c in listing.compactions if c.first == first and first < c.last <= last)
-        compaction = max(fitting, key=lambda c: c.last, default=None)
+        candidates = (c for c in listing.compactions if c.first == first and first < c.last <= last)
+        compaction = max(candidates, key=lambda c: c.last, default=None)
         if compaction is not None:
             files.append(compaction)
             first = compaction.last + 1

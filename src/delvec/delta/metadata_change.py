@@ -37,14 +37,14 @@ class TableState:
 
 
 def state_after(snapshot: Snapshot, change: MetadataChange | None) -> TableState:
-    """Protocol and metadata of ``snapshot`` after the change; refuses what the table cannot become."""
+    """Protocol and metadata of ``snapshot`` after the change; refuses a change that it does not allow."""
     if change is None:
         return TableState(snapshot.protocol, snapshot.metadata)
-    asked = dict(change.properties)
-    properties.verify_texts(asked)
-    description = asked.pop(properties.COMMENT, snapshot.metadata.description)
-    features = {n: v for n, v in asked.items() if _is_feature(n)}
-    configuration = _configured(snapshot, {n: v for n, v in asked.items() if not _is_feature(n)})
+    requested = dict(change.properties)
+    properties.verify_texts(requested)
+    description = requested.pop(properties.COMMENT, snapshot.metadata.description)
+    features = {n: v for n, v in requested.items() if _is_feature(n)}
+    configuration = _configured(snapshot, {n: v for n, v in requested.items() if not _is_feature(n)})
     _verify_mapping_change(snapshot, configuration)
     schema = _schema_after(snapshot, change.schema, configuration)
     configuration = _with_columns_for_lineage(snapshot, configuration)
@@ -70,13 +70,13 @@ def _is_feature(name: str) -> bool:
 def _configured(snapshot: Snapshot, changes: Mapping[str, str | None]) -> dict[str, str]:
     configuration = dict(snapshot.properties)
     for name, value in changes.items():
-        known = properties.verified(name, value)
-        if known.startswith(properties.CONSTRAINT_PREFIX) and value is not None:
-            _verify_constraint_allowed(snapshot, known)
+        canonical = properties.verified(name, value)
+        if canonical.startswith(properties.CONSTRAINT_PREFIX) and value is not None:
+            _verify_constraint_allowed(snapshot, canonical)
         if value is None:
-            configuration.pop(known, None)
+            configuration.pop(canonical, None)
         else:
-            configuration[known] = value
+            configuration[canonical] = value
     if not is_on(configuration, properties.ENABLE_TIMESTAMPS):
         configuration.pop(properties.TIMESTAMPS_SINCE, None)
         configuration.pop(properties.TIMESTAMPS_SINCE_VERSION, None)
@@ -84,7 +84,7 @@ def _configured(snapshot: Snapshot, changes: Mapping[str, str | None]) -> dict[s
 
 
 def _verify_constraint_allowed(snapshot: Snapshot, name: str) -> None:
-    # Rows that are there already would have to be checked first.
+    # The existing rows would have to be checked first.
     if not snapshot.is_draft and len(snapshot.adds):
         raise UnsupportedFeatureError(
             f"property {name} can only be set while the table has no rows: {snapshot.location}",
@@ -155,12 +155,12 @@ def _mapped(
     """The schema with ids and physical names, if the table has column mapping."""
     if _mode(configuration) == MAPPING_NONE:
         return schema, configuration
-    # Files that are there hold the columns under their own names.
+    # Existing files store the columns under their own names.
     existing = not snapshot.is_draft and snapshot.mapping == MAPPING_NONE
     name = column_mapping.own_name if existing else column_mapping.new_name
-    found, last = column_mapping.assigned(schema, _last_id(snapshot), name)
-    # The schema itself where nothing was assigned: its text in the log then stays as it is.
-    return schema if found == schema else found, configuration | {properties.MAX_COLUMN_ID: str(last)}
+    mapped, last = column_mapping.assigned(schema, _last_id(snapshot), name)
+    # If nothing was assigned, return the same schema, so that its text in the log does not change.
+    return schema if mapped == schema else mapped, configuration | {properties.MAX_COLUMN_ID: str(last)}
 
 
 def _with_columns_for_lineage(snapshot: Snapshot, configuration: dict[str, str]) -> dict[str, str]:
@@ -182,10 +182,10 @@ def _with_columns_for_lineage(snapshot: Snapshot, configuration: dict[str, str])
 
 
 def _verify_rows_have_ids(snapshot: Snapshot) -> None:
-    lacking = pc.is_null(snapshot.adds.column("base_row_id"))
-    if pc.any(lacking).as_py():
+    has_no_id = pc.is_null(snapshot.adds.column("base_row_id"))
+    if pc.any(has_no_id).as_py():
         raise UnsupportedFeatureError(
-            f"{properties.ENABLE_ROW_TRACKING} cannot be enabled: {pc.sum(lacking).as_py()} files "
+            f"{properties.ENABLE_ROW_TRACKING} cannot be enabled: {pc.sum(has_no_id).as_py()} files "
             f"have no row ids: {snapshot.location}",
             feature=ROW_TRACKING,
         )

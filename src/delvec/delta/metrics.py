@@ -24,7 +24,7 @@ _ROW_METRICS: Mapping[Operation, Mapping[str, str]] = MappingProxyType(
         Operation.MERGE: _MERGE,
     }
 )
-"""The metric of each count, by operation, in the order of the history; others are ``_WRITE``."""
+"""The metric of each count, by operation, in the order of the history; other operations use ``_WRITE``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def _rows(columns: Sequence[Sequence[str | None]], count: int) -> list[tuple[str
 
 
 def _by_field(values: pa.Array | pa.ChunkedArray, fields: Sequence[Field]) -> list[tuple[pa.Array, Field]]:
-    """The partition values of each field; refused where they are those of other fields or types."""
+    """The partition values of each field; refused if they have other fields or types."""
     expected = pa.struct([pa.field(field.name, arrow_type(field.type)) for field in fields])
     if values.type != expected:
         raise InvalidOperationError(f"partition values of new files are {values.type}, expected {expected}")
@@ -90,7 +90,7 @@ def _by_field(values: pa.Array | pa.ChunkedArray, fields: Sequence[Field]) -> li
 
 
 def _texts(values: pa.Array, field: Field, *, in_folder: bool = False) -> list[str | None]:
-    """The texts of one field's values. The empty text is NULL, as it is for every reader of the log."""
+    """The texts of one field's values. The empty text is NULL for every reader of the log."""
     try:
         plain = values.to_pylist()
     except (ValueError, OverflowError) as error:
@@ -144,14 +144,14 @@ def _float_text(shortest: str, exact: float) -> str:
         number = decimal.Decimal(f"{float(exact):.1e}")  # Java writes two digits at least: 4.9E-324
     sign, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int)
-    minus, figures = "-" * sign, "".join(map(str, digits)).rstrip("0")
-    if not figures:
+    minus, digits_text = "-" * sign, "".join(map(str, digits)).rstrip("0")
+    if not digits_text:
         return f"{minus}0.0"
     power = len(digits) - 1 + exponent
     if -3 <= power < 7:
-        plain = format(decimal.Decimal((0, tuple(map(int, figures)), power - len(figures) + 1)), "f")
+        plain = format(decimal.Decimal((0, tuple(map(int, digits_text)), power - len(digits_text) + 1)), "f")
         return minus + (plain if "." in plain else f"{plain}.0")
-    return f"{minus}{figures[0]}.{figures[1:] or '0'}E{power}"
+    return f"{minus}{digits_text[0]}.{digits_text[1:] or '0'}E{power}"
 
 
 def _parsed(text: str, field: Field, parse: Callable[[str], Any]) -> Any:
@@ -176,7 +176,7 @@ def _parser(data_type: DataType, time_zone: str) -> Callable[[str], Any]:
         case Primitive("boolean"):
             return _parse_boolean
         case Primitive("date"):
-            # A column widened from date to timestamp, or the reverse, leaves the time part to ignore.
+            # After widening from date to timestamp, or the reverse, ignore the time part.
             return lambda text: dt.date.fromisoformat(text[:10])
         case Primitive("timestamp"):
             return lambda text: _parse_timestamp(text, ZoneInfo(time_zone))

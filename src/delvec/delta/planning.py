@@ -30,18 +30,18 @@ def plan(
     snapshot: Snapshot, condition: Condition | None, facts: SnapshotFacts, *, among: Rows | None = None
 ) -> ScanPlan:
     """The files of ``snapshot`` that may have a matching row; ``among``: only of these rows of ``adds``."""
-    chosen: SelectableFacts = facts
+    selected: SelectableFacts = facts
     rows, adds = np.arange(facts.count), snapshot.adds
     if among is not None:
-        rows, adds, chosen = among, rows_of(adds, among), facts.at(among)
+        rows, adds, selected = among, rows_of(adds, among), facts.at(among)
     candidates = len(rows)
     only = np.zeros(candidates, dtype=bool)
     if condition is not None:
-        if among is None:  # parse these columns for all files, so that the next plan finds them parsed
+        if among is None:  # parse the columns for all files, once for all plans
             facts.prepare(condition.columns)
-        matches = condition.match(chosen)
+        matches = condition.match(selected)
         may = np.flatnonzero(matches.may)
-        rows, adds, chosen, only = rows[may], rows_of(adds, may), chosen.at(may), matches.only[may]
+        rows, adds, selected, only = rows[may], rows_of(adds, may), selected.at(may), matches.only[may]
     locations = location.resolve_many(snapshot.location, adds.column("path"))
     vector, deletes = deletes_of(snapshot.location, adds, locations)
     return ScanPlan(
@@ -53,8 +53,8 @@ def plan(
             ReadSchema(snapshot.schema, by_id=snapshot.by_id, constants=snapshot.partition_columns),
         ),
         condition=condition,
-        files=_files(snapshot, rows, chosen, adds=adds, locations=locations, vector=vector, only=only),
-        facts=chosen,
+        files=_files(snapshot, rows, selected, adds=adds, locations=locations, vector=vector, only=only),
+        facts=selected,
         deletes=deletes,
         delete_groups=(),
         carry=adds,

@@ -136,8 +136,8 @@ COMMENT = "comment"
 """Set like a property, as in Spark, but stored as the table's description."""
 
 
-def verify_texts(given: Mapping[str, object]) -> None:
-    for name, value in given.items():
+def verify_texts(properties: Mapping[str, object]) -> None:
+    for name, value in properties.items():
         if value is not None and not isinstance(value, str):
             raise InvalidOperationError(f"property {name} is {value!r}, expected a string")
 
@@ -146,19 +146,19 @@ def verified(name: str, value: str | None) -> str:
     """The property's name in its canonical spelling. Refuses a value that must not be set; None unsets."""
     if name.lower().startswith(CONSTRAINT_PREFIX):
         return CONSTRAINT_PREFIX + name[len(CONSTRAINT_PREFIX) :].lower()
-    known = _BY_LOWER_CASE.get(name.lower())
-    if known is None and not name.lower().startswith(PREFIX):
+    canonical = _BY_LOWER_CASE.get(name.lower())
+    if canonical is None and not name.lower().startswith(PREFIX):
         return name
-    if known is None:
+    if canonical is None:
         raise UnsupportedFeatureError(
             f"property {name} cannot be set, expected a name without {PREFIX} or one of: "
             f"{', '.join(sorted(SETTABLE))}",
             feature=name,
         )
-    check, expected = SETTABLE[known]
+    check, expected = SETTABLE[canonical]
     if value is not None and not check(value):
-        raise InvalidOperationError(f"property {known} is {value!r}, expected {expected}")
-    return known
+        raise InvalidOperationError(f"property {canonical} is {value!r}, expected {expected}")
+    return canonical
 
 
 def is_on(properties: Mapping[str, str], name: str) -> bool:
@@ -204,7 +204,7 @@ def isolation(properties: Mapping[str, str], verb: Verb) -> Isolation:
 
 
 def share(properties: Mapping[str, str], name: str) -> float | None:
-    """A property that is a number above 0 and below 1; None where it is not set."""
+    """A property that is a number above 0 and below 1; None if it is not set."""
     text = properties.get(name)
     if text is None:
         return None

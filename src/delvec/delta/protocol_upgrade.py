@@ -49,7 +49,7 @@ _PREVIEWS = {TYPE_WIDENING: "typeWidening-preview", VARIANT_TYPE: "variantType-p
 
 
 def features_needed(schema: Schema, configuration: Mapping[str, str]) -> frozenset[str]:
-    """The features that columns and properties ask for."""
+    """The features that columns and properties need."""
     needed = {feature for name, feature in _SWITCHED_ON_BY.items() if properties.is_on(configuration, name)}
     if configuration.get(properties.MAPPING_MODE) in (MAPPING_NAME, MAPPING_ID):
         needed.add(COLUMN_MAPPING)
@@ -66,10 +66,10 @@ def features_needed(schema: Schema, configuration: Mapping[str, str]) -> frozens
 
 def features_asked(requested: Mapping[str, str | None]) -> frozenset[str]:
     """The features of properties such as ``delta.feature.v2Checkpoint = supported``, by name."""
-    return frozenset(_asked(name, value) for name, value in requested.items())
+    return frozenset(_requested_feature(name, value) for name, value in requested.items())
 
 
-def _asked(name: str, value: str | None) -> str:
+def _requested_feature(name: str, value: str | None) -> str:
     feature = name[len(properties.FEATURE_PREFIX) :]
     if value is None or value.lower() not in (SUPPORTED, "enabled"):
         raise InvalidOperationError(f"property {name} is {value!r}, expected {SUPPORTED!r}")
@@ -86,17 +86,17 @@ def upgraded(protocol: Protocol, needed: Iterable[str]) -> Protocol:
 
     A protocol that did not list its features then lists those that its versions imply.
     """
-    wanted = set(needed)
-    for feature in tuple(wanted):
-        wanted |= _REQUIRES.get(feature, set())
-    new = {f for f in wanted - protocol.features_to_write if _preview(f) not in protocol.features_to_write}
+    features = set(needed)
+    for feature in tuple(features):
+        features |= _REQUIRES.get(feature, set())
+    new = {f for f in features - protocol.features_to_write if _preview(f) not in protocol.features_to_write}
     if not new:
         return protocol
-    reading = {feature for feature in new if feature in READABLE}
+    for_readers = {feature for feature in new if feature in READABLE}
     return Protocol(
-        min_reader_version=FEATURES_READER_VERSION if reading else protocol.min_reader_version,
+        min_reader_version=FEATURES_READER_VERSION if for_readers else protocol.min_reader_version,
         min_writer_version=FEATURES_WRITER_VERSION,
-        reader_features=protocol.features_to_read | reading if reading else protocol.reader_features,
+        reader_features=protocol.features_to_read | for_readers if for_readers else protocol.reader_features,
         writer_features=protocol.features_to_write | new,
     )
 

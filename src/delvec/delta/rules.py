@@ -1,4 +1,4 @@
-"""How rows reach a Delta table: from its protocol, properties and column metadata to ``WriteRules``."""
+"""Derives ``WriteRules`` from a Delta table's protocol, properties and column metadata."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ DEFAULT_FILE_SIZE = 128 << 20
 
 
 def write_rules(snapshot: Snapshot) -> WriteRules:
-    """What the table's metadata asks of a writer."""
-    protocol, found = snapshot.protocol, snapshot.properties
+    """The rules that the table's metadata sets for a writer."""
+    protocol, configuration = snapshot.protocol, snapshot.properties
     _verify_lengths_known(snapshot)
-    tracked = row_tracking_enabled(snapshot)
+    tracks_rows = row_tracking_enabled(snapshot)
     return WriteRules(
         schema=snapshot.schema,
         spec=snapshot.spec,
@@ -61,11 +61,11 @@ def write_rules(snapshot: Snapshot) -> WriteRules:
         constraints=tuple(_constraints(snapshot)),
         generated=_expressions(snapshot, GENERATED_COLUMNS, GENERATION),
         defaults=_expressions(snapshot, COLUMN_DEFAULTS, CURRENT_DEFAULT),
-        change_files=is_active(protocol, found, CHANGE_DATA_FEED, properties.ENABLE_CHANGE_FEED),
-        row_id=_lineage_field(found.get(properties.ROW_ID_COLUMN)) if tracked else None,
-        row_version=_lineage_field(found.get(properties.ROW_VERSION_COLUMN)) if tracked else None,
-        target_file_size=properties.size(found, properties.TARGET_FILE_SIZE, DEFAULT_FILE_SIZE),
-        store_vectors=partial(store_at, dict(found)),
+        change_files=is_active(protocol, configuration, CHANGE_DATA_FEED, properties.ENABLE_CHANGE_FEED),
+        row_id=_lineage_field(configuration.get(properties.ROW_ID_COLUMN)) if tracks_rows else None,
+        row_version=_lineage_field(configuration.get(properties.ROW_VERSION_COLUMN)) if tracks_rows else None,
+        target_file_size=properties.size(configuration, properties.TARGET_FILE_SIZE, DEFAULT_FILE_SIZE),
+        store_vectors=partial(store_at, dict(configuration)),
         rewrite_share=_rewrite_share(snapshot),
     )
 
@@ -83,12 +83,12 @@ def allows_vectors(snapshot: Snapshot) -> bool:
 
 
 def is_append_only(snapshot: Snapshot) -> bool:
-    """Whether no row of the table may be removed."""
+    """Whether the table forbids removing rows."""
     return is_active(snapshot.protocol, snapshot.properties, APPEND_ONLY, properties.APPEND_ONLY_PROPERTY)
 
 
 def _measured_columns(snapshot: Snapshot) -> tuple[MeasuredColumn, ...]:
-    """The columns that the log has statistics of.
+    """The columns that have statistics in the log.
 
     Empty if a property that names them is invalid. A commit with new files then raises the error. Deleting
     rows by vectors, and correcting the property, must still work.
@@ -106,12 +106,16 @@ def _measured_columns(snapshot: Snapshot) -> tuple[MeasuredColumn, ...]:
 
 
 def row_tracking_enabled(snapshot: Snapshot) -> bool:
-    """Whether rows keep their ids when they move; new files get ids where it is merely supported."""
+    """Whether rows keep their ids when they move to another file. New files get ids even if the feature is
+    only supported, not enabled.
+    """
     return is_active(snapshot.protocol, snapshot.properties, ROW_TRACKING, properties.ENABLE_ROW_TRACKING)
 
 
 def _rewrite_share(snapshot: Snapshot) -> float | None:
-    """The share that the table asks for; None where new files would be refused, and vectors are not."""
+    """The table's rewrite share. None if it is not set, or if delvec can write vectors to the table but no
+    new files.
+    """
     share = properties.share(snapshot.properties, properties.REWRITE_SHARE)
     if share is None:
         return None
@@ -123,46 +127,48 @@ def _rewrite_share(snapshot: Snapshot) -> float | None:
 
 
 def _constraints(snapshot: Snapshot) -> Iterator[Constraint]:
-    """Delta takes a condition that is NULL for violated, in CHECK and in invariants alike."""
+    """CHECK constraints, invariants and generated struct fields. In Delta, a NULL condition is violated."""
     features = snapshot.protocol.features_to_write
     if CHECK_CONSTRAINTS in features:
         for name, condition in sorted(snapshot.properties.items()):
             if name.lower().startswith(properties.CONSTRAINT_PREFIX):
                 yield Constraint(name[len(properties.CONSTRAINT_PREFIX) :], condition)
     for path, field in fields_of(snapshot.schema):
-        where = ".".join(path)
+        column = ".".join(path)
         if INVARIANTS in features and INVARIANT in field.metadata:
-            yield Constraint(f"invariant of {where}", _invariant(field.metadata[INVARIANT], where))
+            yield Constraint(f"invariant of {column}", _invariant(field.metadata[INVARIANT], column))
         if GENERATED_COLUMNS in features and GENERATION in field.metadata and len(path) > 1:
             condition = f"({_quoted(path)} <=> ({field.metadata[GENERATION]})) IS TRUE"
-            yield Constraint(f"generated column {where}", condition)
+            yield Constraint(f"generated column {column}", condition)
 
 
 def _verify_lengths_known(snapshot: Snapshot) -> None:
     for path, field in fields_of(snapshot.schema):
         if CHAR_OR_VARCHAR in field.metadata and not has_length(field.type):
-            found = str(field.metadata[CHAR_OR_VARCHAR])
+            declared = str(field.metadata[CHAR_OR_VARCHAR])
             raise UnsupportedFeatureError(
-                f"column {'.'.join(path)} is declared {found}, expected char or varchar in {field.type}",
-                feature=found,
+                f"column {'.'.join(path)} is declared {declared}, expected char or varchar in {field.type}",
+                feature=declared,
             )
 
 
 def _expressions(snapshot: Snapshot, feature: str, key: str) -> dict[str, str]:
-    """The SQL texts that the metadata of top-level columns has under ``key``, if the feature counts."""
+    """The SQL expressions that top-level columns have under ``key`` in their metadata. Empty if the protocol
+    does not list the feature.
+    """
     if feature not in snapshot.protocol.features_to_write:
         return {}
     return {field.name: str(field.metadata[key]) for field in snapshot.schema if key in field.metadata}
 
 
-def _invariant(recorded: Any, where: str) -> str:
+def _invariant(text: Any, column: str) -> str:
     """The condition in ``{"expression": {"expression": "x > 3"}}``."""
     try:
-        condition = orjson.loads(recorded)["expression"]["expression"]
+        condition = orjson.loads(text)["expression"]["expression"]
     except (orjson.JSONDecodeError, KeyError, TypeError):
         condition = None
     if not isinstance(condition, str):
-        raise FormatError(f"{INVARIANT} of column {where} is {recorded!r}, expected an expression in JSON")
+        raise FormatError(f"{INVARIANT} of column {column} is {text!r}, expected an expression in JSON")
     return condition
 
 

@@ -137,7 +137,7 @@ def _parse_type(tree: Any, where: str, mapping: str) -> DataType:
     if isinstance(tree, str):
         return _parse_primitive(tree, where)
     if not isinstance(tree, dict):
-        raise FormatError(f"type of {where} is {_shown(tree)}, expected a name or an object")
+        raise FormatError(f"type of {where} is {_short_text(tree)}, expected a name or an object")
     match tree.get("type"):
         case "struct":
             return _parse_struct(tree, where, mapping)
@@ -149,7 +149,7 @@ def _parse_type(tree: Any, where: str, mapping: str) -> DataType:
             value = _parse_type(tree.get("valueType"), f"{where}.value", mapping)
             return Map(key, value, _flag(tree, "valueContainsNull"))
         case other:
-            raise FormatError(f"type of {where} is {_shown(other)}, expected struct, array or map")
+            raise FormatError(f"type of {where} is {_short_text(other)}, expected struct, array or map")
 
 
 def _parse_primitive(name: str, where: str) -> DataType:
@@ -177,18 +177,18 @@ def _is_collated_string(tree: Any) -> bool:
 def _parse_struct(tree: Mapping[str, Any], where: str, mapping: str) -> Struct:
     fields = tree.get("fields")
     if not isinstance(fields, list):
-        raise FormatError(f"fields of {where} are {_shown(fields)}, expected a list")
+        raise FormatError(f"fields of {where} are {_short_text(fields)}, expected a list")
     return Struct(tuple(_parse_field(field, where, mapping) for field in fields))
 
 
 def _parse_field(tree: Any, parent: str, mapping: str) -> Field:
     if not isinstance(tree, dict) or not isinstance(tree.get("name"), str):
-        raise FormatError(f"a field of {parent} is {_shown(tree)}, expected an object with a name")
+        raise FormatError(f"a field of {parent} is {_short_text(tree)}, expected an object with a name")
     name = tree["name"]
     where = name if parent == "schema" else f"{parent}.{name}"
     metadata = tree.get("metadata") or {}
     if not isinstance(metadata, dict):
-        raise FormatError(f"metadata of column {where} is {_shown(metadata)}, expected an object")
+        raise FormatError(f"metadata of column {where} is {_short_text(metadata)}, expected an object")
     data_type = _with_lengths(_parse_type(tree.get("type"), where, mapping), metadata)
     return Field(
         name=name,
@@ -208,7 +208,8 @@ def _physical_name(metadata: Mapping[str, Any], name: str, where: str, mapping: 
     physical = metadata.get(PHYSICAL_NAME)
     if not isinstance(physical, str) or not physical:
         raise FormatError(
-            f"{PHYSICAL_NAME} of column {where} is {_shown(physical)}, expected a name (mapping by {mapping})"
+            f"{PHYSICAL_NAME} of column {where} is {_short_text(physical)}, "
+            f"expected a name (mapping by {mapping})"
         )
     return physical
 
@@ -218,7 +219,7 @@ def _field_id(metadata: Mapping[str, Any], where: str, mapping: str) -> int | No
     if number is None and mapping != MAPPING_ID:
         return None
     if not isinstance(number, int) or isinstance(number, bool):
-        raise FormatError(f"{FIELD_ID} of column {where} is {_shown(number)}, expected a number")
+        raise FormatError(f"{FIELD_ID} of column {where} is {_short_text(number)}, expected a number")
     return number
 
 
@@ -226,17 +227,19 @@ def _widened_from(metadata: Mapping[str, Any], where: str) -> tuple[DataType, ..
     """The types that the column had before. Changes inside arrays and maps are verified, but not listed."""
     changes = metadata.get(TYPE_CHANGES, [])
     if not isinstance(changes, list):
-        raise FormatError(f"{TYPE_CHANGES} of column {where} is {_shown(changes)}, expected a list")
-    olds = []
+        raise FormatError(f"{TYPE_CHANGES} of column {where} is {_short_text(changes)}, expected a list")
+    old_types = []
     for change in changes:
         if not isinstance(change, dict):
-            raise FormatError(f"{TYPE_CHANGES} of column {where} holds {_shown(change)}, expected objects")
+            raise FormatError(
+                f"{TYPE_CHANGES} of column {where} holds {_short_text(change)}, expected objects"
+            )
         old = _parse_type(change.get("fromType"), where, MAPPING_NONE)
         new = _parse_type(change.get("toType"), where, MAPPING_NONE)
         _verify_widening(old, new, where)
         if not change.get("fieldPath"):
-            olds.append(old)
-    return tuple(olds)
+            old_types.append(old)
+    return tuple(old_types)
 
 
 def _verify_widening(old: DataType, new: DataType, where: str) -> None:
@@ -269,6 +272,6 @@ def _flag(tree: Mapping[str, Any], key: str) -> bool:
     return tree.get(key) is not False
 
 
-def _shown(value: Any) -> str:
+def _short_text(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"

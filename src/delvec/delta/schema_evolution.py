@@ -48,7 +48,7 @@ def verify_plain(field: Field, path: tuple[str, ...]) -> None:
 
 
 def verify_partitioning(schema: Schema, fields: Sequence[PartitionField]) -> None:
-    """Refuse what Delta cannot partition by: its partition values are those of top-level columns."""
+    """Refuse a partitioning by anything but values of top-level columns: Delta has no other."""
     for field in fields:
         if not field.is_identity:
             raise UnsupportedFeatureError(
@@ -102,12 +102,12 @@ class _Evolution:
     widening: bool
 
     def struct(self, old: Struct, new: Struct, path: tuple[str, ...]) -> Struct:
-        known = {field.name.lower(): field for field in old}
+        old_fields = {field.name.lower(): field for field in old}
         _verify_none_missing(old, new, path)
         return Struct(
             tuple(
-                self._field(known[field.name.lower()], field, path)
-                if field.name.lower() in known
+                self._field(old_fields[field.name.lower()], field, path)
+                if field.name.lower() in old_fields
                 else _added(field, (*path, field.name))
                 for field in new
             )
@@ -132,25 +132,25 @@ class _Evolution:
         old: DataType,
         new: DataType,
         path: tuple[str, ...],
-        inside: tuple[str, ...],
+        nested_path: tuple[str, ...],
         changes: list[dict[str, Any]],
     ) -> DataType:
-        """The type of a column after the change. ``inside`` is the path into its arrays and maps."""
+        """The type of a column after the change. ``nested_path`` is the path into its arrays and maps."""
         match old, new:
             case Struct(), Struct():
-                return self.struct(old, new, (*path, *inside))
+                return self.struct(old, new, (*path, *nested_path))
             case Array(), Array():
-                element = self._type(old.element, new.element, path, (*inside, "element"), changes)
+                element = self._type(old.element, new.element, path, (*nested_path, "element"), changes)
                 return replace(old, element=element, contains_null=old.contains_null or new.contains_null)
             case Map(), Map():
-                key = self._type(old.key, new.key, path, (*inside, "key"), changes)
-                value = self._type(old.value, new.value, path, (*inside, "value"), changes)
+                key = self._type(old.key, new.key, path, (*nested_path, "key"), changes)
+                value = self._type(old.value, new.value, path, (*nested_path, "value"), changes)
                 nulls = old.value_contains_null or new.value_contains_null
                 return replace(old, key=key, value=value, value_contains_null=nulls)
         if old != new:
-            self._verify_change(old, new, (*path, *inside))
+            self._verify_change(old, new, (*path, *nested_path))
             change = {"fromType": render_type(old), "toType": render_type(new)}
-            changes.append(change | ({"fieldPath": ".".join(inside)} if inside else {}))
+            changes.append(change | ({"fieldPath": ".".join(nested_path)} if nested_path else {}))
         return new
 
     def _verify_change(self, old: DataType, new: DataType, path: tuple[str, ...]) -> None:
@@ -166,9 +166,9 @@ class _Evolution:
 
 
 def _verify_none_missing(old: Struct, new: Struct, path: tuple[str, ...]) -> None:
-    kept = {field.name.lower() for field in new}
+    names = {field.name.lower() for field in new}
     for field in old:
-        if field.name.lower() not in kept:
+        if field.name.lower() not in names:
             raise InvalidOperationError(
                 f"column {'.'.join((*path, field.name))} is missing in the new schema, expected every column"
             )

@@ -43,7 +43,7 @@ class Snapshot:
         self.storage = storage
         self.state = state
         self._facts: dict[str, SnapshotFacts] = {}
-        self._changed: tuple[MetadataChange, TableState] | None = None
+        self._resolved_change: tuple[MetadataChange, TableState] | None = None
         protocol, metadata = state.small.protocol, state.small.metadata
         if protocol is None or metadata is None:
             missing = "protocol" if protocol is None else "metaData"
@@ -153,7 +153,7 @@ class Snapshot:
         after = Snapshot(self.storage, replace(self.state, small=small))
         verify_writable(after, new_rows=new_rows)
         resolved = change if change.schema is None else replace(change, schema=after.schema)
-        self._changed = resolved, state
+        self._resolved_change = resolved, state
         return replace(write_rules(after), change=resolved)
 
     def state_after(self, change: MetadataChange | None) -> TableState:
@@ -162,10 +162,10 @@ class Snapshot:
         """
         if change is None:
             return TableState(self.protocol, self.metadata)
-        known = self._changed
-        if known is None or known[0] is not change:
-            known = self._changed = change, state_after(self, change)
-        return known[1]
+        cached = self._resolved_change
+        if cached is None or cached[0] is not change:
+            cached = self._resolved_change = change, state_after(self, change)
+        return cached[1]
 
     def details(self) -> Mapping[str, Any]:
         """Protocol and identity, for display: only values that the log states."""
@@ -217,15 +217,15 @@ class Snapshot:
     def file_ids(self, names: pa.Array) -> pa.Array:
         """The ids of files by their recorded paths; null for a file that is not live."""
         distinct = names.unique()
-        found = pc.index_in(self.adds.column("path"), value_set=distinct)
-        live = np.flatnonzero(found.is_valid().to_numpy())
+        positions = pc.index_in(self.adds.column("path"), value_set=distinct)
+        live = np.flatnonzero(positions.is_valid().to_numpy())
         ids = np.full(len(distinct), -1, np.int64)
-        ids[found.drop_null().to_numpy()] = live
-        chosen = pa.array(ids).take(pc.index_in(names, value_set=distinct))
-        return pc.if_else(pc.greater_equal(chosen, 0), chosen, None)
+        ids[positions.drop_null().to_numpy()] = live
+        selected = pa.array(ids).take(pc.index_in(names, value_set=distinct))
+        return pc.if_else(pc.greater_equal(selected, 0), selected, None)
 
     def isolation(self, verb: Verb) -> Isolation:
-        """The isolation level that the table's properties ask for."""
+        """The isolation level that the table's properties set."""
         return isolation(self.properties, verb)
 
     def _verify_vectors_allowed(self) -> None:

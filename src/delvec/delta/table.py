@@ -65,7 +65,7 @@ class DeltaTable:
         properties: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
     ) -> DeltaTable:
-        """A new table without rows, as version 0; refuses a place where a table is.
+        """Create a table without rows, as version 0. Refuses a location where a table exists.
 
         To have rows in version 0, commit a delta on top of a `draft`.
         """
@@ -89,9 +89,10 @@ class DeltaTable:
         partition_by: Sequence[PartitionField] = (),
         properties: Mapping[str, str] | None = None,
     ) -> Snapshot:
-        """The table as it will be, before its first commit: what is committed on top of it is version 0.
+        """The table before its first commit. The commit on top of the draft is version 0.
 
-        Deletion vectors are on unless ``properties`` say otherwise. Refuses a place where a table is.
+        Deletion vectors are on unless ``properties`` switch them off. Refuses a location where a table
+        exists.
         """
         return creation.draft(
             self.storage,
@@ -106,7 +107,7 @@ class DeltaTable:
         return self.storage.root
 
     def snapshot(self, version: int | None = None, timestamp: dt.datetime | str | None = None) -> Snapshot:
-        """The newest version, or the one asked for by number or by the time it was the newest."""
+        """The newest version; or the version with this number, or that was the newest at this time."""
         if version is not None and timestamp is not None:
             raise InvalidOperationError(
                 f"both version {version} and timestamp {timestamp} are given, expected one of them"
@@ -120,12 +121,12 @@ class DeltaTable:
         return self._commit_times().version_at(_instant(timestamp))
 
     def committed_at(self, version: int) -> dt.datetime | None:
-        """When the version was committed; None where its commit is no longer in the log."""
+        """When the version was committed; None if its commit is no longer in the log."""
         times = self._commit_times()
         return as_datetime(times.millis(version)) if version in times.versions else None
 
     def created_at(self) -> dt.datetime | None:
-        """When the table was created; None where version 0 is no longer in the log."""
+        """When the table was created; None if version 0 is no longer in the log."""
         return self.committed_at(0)
 
     def operation_name(self, request: Request) -> str:
@@ -143,7 +144,9 @@ class DeltaTable:
         return list_commits(self._commit_times(), limit=limit)
 
     def commit(self, snapshot: Snapshot, delta: RowDelta) -> Outcome:
-        """Put ``delta``, made from ``snapshot``, on top of it, unless another commit is there already."""
+        """Commit ``delta``, which was made from ``snapshot``, as the next version, unless that version
+        exists.
+        """
         outcome = commit.commit(self.storage, snapshot, delta)
         if isinstance(outcome, Committed):
             self._checkpoint(outcome.version, snapshot.properties)
@@ -186,13 +189,13 @@ class DeltaTable:
     def _advanced(self) -> bool:
         """Update the kept snapshot. False: the whole log must be read again."""
         assert self._latest is not None
-        known = self._latest.version
-        listing = list_log(self.storage, since=known)
-        if listing.commits.get(known) != self._tip or listing.latest < known:
-            return False  # cleaned up, or another table in the old one's place
-        if listing.latest > known:
+        old_version = self._latest.version
+        listing = list_log(self.storage, since=old_version)
+        if listing.commits.get(old_version) != self._tip or listing.latest < old_version:
+            return False  # the log was cleaned up, or another table replaced this one
+        if listing.latest > old_version:
             try:
-                later = tail(listing, known + 1, listing.latest)
+                later = tail(listing, old_version + 1, listing.latest)
             except FormatError:
                 return False
             state = extend(self.storage, self._latest.state, listing.latest, later)
@@ -204,10 +207,10 @@ class DeltaTable:
         self._tip = listing.commits.get(snapshot.version)
 
     def _at(self, version: int) -> Snapshot:
-        held = self._latest
-        # Another table may have taken the old one's place.
-        if held is not None and held.version == version and self._advanced():
-            return held
+        latest = self._latest
+        # Another table may have replaced this one.
+        if latest is not None and latest.version == version and self._advanced():
+            return latest
         state, _ = load_version(self.storage, version)
         return Snapshot(self.storage, state)
 

@@ -61,10 +61,10 @@ def _check_version(data: bytes) -> None:
 
 
 def _check_start(data: bytes, offset: int) -> None:
-    left = len(data) - offset
-    if left < blob.LENGTH_SIZE + blob.MAGIC_SIZE:
+    remaining = len(data) - offset
+    if remaining < blob.LENGTH_SIZE + blob.MAGIC_SIZE:
         raise CorruptVectorError(
-            f"vector file ends with {left} bytes, expected a blob of at least "
+            f"vector file ends with {remaining} bytes, expected a blob of at least "
             f"{blob.FRAME_SIZE + blob.MIN_BARE_SIZE}",
             offset=offset,
         )
@@ -80,9 +80,9 @@ def _check_blob(data: bytes, offset: int, length: int) -> None:
             f"vector blob declares a length of {length}, expected at least {blob.MIN_BARE_SIZE}",
             offset=offset,
         )
-    left = len(data) - offset
-    if length + blob.FRAME_SIZE > left:
+    remaining = len(data) - offset
+    if length + blob.FRAME_SIZE > remaining:
         raise CorruptVectorError(
-            f"vector blob has {left} bytes left in its file, expected {length + blob.FRAME_SIZE}",
+            f"vector blob has {remaining} bytes left in its file, expected {length + blob.FRAME_SIZE}",
             offset=offset,
         )

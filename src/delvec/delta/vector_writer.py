@@ -51,9 +51,9 @@ def store_at(
 def descriptor_at(root: str, file: str, offset: int, length: int) -> Body:
     """The descriptor of a framed blob of ``length`` bytes in a file that is written already."""
     size = length - blob.FRAME_SIZE
-    inside = file.removeprefix(root.rstrip("/") + "/")
-    name = _RELATIVE.fullmatch(inside)
-    if name is None or inside == file:
+    relative_path = file.removeprefix(root.rstrip("/") + "/")
+    name = _RELATIVE.fullmatch(relative_path)
+    if name is None or relative_path == file:
         path = f"file://{location.encode(file)}" if file.startswith("/") else location.encode(file)
         return {"storageType": "p", "pathOrInlineDv": path, "offset": offset, "sizeInBytes": size}
     encoded = z85.encode(uuid.UUID(name["uuid"]).bytes)

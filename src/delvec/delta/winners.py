@@ -30,25 +30,26 @@ def read_winner(storage: Storage, version: int) -> Won:
 def _won(version: int, actions: Actions) -> Won:
     operation = (actions.commit_info or {}).get("operation")
     adds, removes = _files(actions.adds), _files(actions.removes)
-    again = pc.is_in(removes.column("path"), value_set=adds.column("path"))
-    gone = removes.filter(pc.invert(again))
-    grown = _grown(adds, removes.filter(again))
-    new = pc.and_(pc.invert(grown), adds.column("data_change"))
-    moved = pc.and_(pc.invert(grown), pc.invert(adds.column("data_change")))
+    is_readded = pc.is_in(removes.column("path"), value_set=adds.column("path"))
+    removed = removes.filter(pc.invert(is_readded))
+    has_larger_vector = _have_larger_vectors(adds, removes.filter(is_readded))
+    has_new_rows = pc.and_(pc.invert(has_larger_vector), adds.column("data_change"))
+    has_moved_rows = pc.and_(pc.invert(has_larger_vector), pc.invert(adds.column("data_change")))
     added, carried, vectors = (
-        adds.column("path").filter(mask).combine_chunks() for mask in (new, moved, grown)
+        adds.column("path").filter(mask).combine_chunks()
+        for mask in (has_new_rows, has_moved_rows, has_larger_vector)
     )
-    changed = _changed(actions)
+    changed = _metadata_change(actions)
     return Won(
         version,
         operation if isinstance(operation, str) else "unknown",
-        _verb(changed, adds, gone, vectors, added),
+        _verb(changed, adds, removed, vectors, added),
         changed=changed,
         blind=(actions.commit_info or {}).get("isBlindAppend") is True,
         app_ids=frozenset(actions.txns or {}),
         added=added,
-        removed=gone.column("path").combine_chunks(),
-        rearranged=gone.filter(pc.invert(gone.column("data_change"))).column("path").combine_chunks(),
+        removed=removed.column("path").combine_chunks(),
+        rearranged=removed.filter(pc.invert(removed.column("data_change"))).column("path").combine_chunks(),
         carried=carried,
         vectors=vectors,
     )
@@ -65,14 +66,17 @@ def _files(actions: pa.Table) -> pa.Table:
     )
 
 
-def _grown(adds: pa.Table, replaced: pa.Table) -> pa.ChunkedArray:
-    """Which of the added files have more deleted rows than before. Other added files may have new rows."""
-    at = pc.index_in(adds.column("path"), value_set=replaced.column("path").combine_chunks())
-    before = replaced.column("deleted").take(at)
+def _have_larger_vectors(adds: pa.Table, replaced: pa.Table) -> pa.ChunkedArray:
+    """Whether each added file only has more deleted rows than before.
+
+    A file with as many or fewer deleted rows counts as a file with new rows.
+    """
+    positions = pc.index_in(adds.column("path"), value_set=replaced.column("path").combine_chunks())
+    before = replaced.column("deleted").take(positions)
     return pc.fill_null(pc.greater(adds.column("deleted"), before), False)  # noqa: FBT003
 
 
-def _changed(actions: Actions) -> str | None:
+def _metadata_change(actions: Actions) -> str | None:
     if actions.protocol is not None:
         return "the protocol"
     if actions.metadata is not None:
@@ -81,13 +85,13 @@ def _changed(actions: Actions) -> str | None:
     return f"domain metadata {', '.join(sorted(domains))}" if domains else None
 
 
-def _verb(changed: str | None, adds: pa.Table, gone: pa.Table, vectors: pa.Array, added: pa.Array) -> Verb:
-    """The verb, from what the commit did: other engines have other operation names."""
+def _verb(changed: str | None, adds: pa.Table, removed: pa.Table, vectors: pa.Array, added: pa.Array) -> Verb:
+    """The kind of the commit, derived from its actions: the names of operations differ between engines."""
     if changed is not None:
         return Verb.ALTER
-    takes = len(vectors) > 0 or bool(pc.any(gone.column("data_change")).as_py())
-    if not len(added) and not takes and len(adds):
-        return Verb.COMPACT if len(gone) else Verb.REWRITE_DELETES
-    if takes:
+    deletes_rows = len(vectors) > 0 or bool(pc.any(removed.column("data_change")).as_py())
+    if not len(added) and not deletes_rows and len(adds):
+        return Verb.COMPACT if len(removed) else Verb.REWRITE_DELETES
+    if deletes_rows:
         return Verb.UPDATE if len(added) else Verb.DELETE
     return Verb.APPEND

@@ -69,8 +69,8 @@ def read_bounds(footer: Footer, position: int, data_type: DataType) -> Bounds:
 def file_bounds(bounds: Bounds, has_values: Sequence[bool]) -> tuple[Any, Any]:
     """The bounds of a column over the whole file, from those of its row groups.
 
-    ``has_values`` is false for row groups in which all values are null. Any other row group without bounds
-    leaves the file without bounds.
+    ``has_values`` is false for row groups in which all values are null. If any other row group has
+    no bounds, the file has none.
     """
     lowers = list(compress(bounds.lower, has_values))
     uppers = list(compress(bounds.upper, has_values))
@@ -90,7 +90,7 @@ def typed_array(values: Sequence[Any], data_type: DataType) -> pa.Array:
 def value_reader(physical_type: str, logical_type: str, data_type: DataType) -> Read | None:
     """How a raw value of these Parquet types (the logical one in JSON) becomes a value of ``data_type``.
 
-    None where the file's type is not one of those that a column of ``data_type`` can be stored in.
+    None if the file's type is not one of those that a column of ``data_type`` can be stored in.
     """
     logical = orjson.loads(logical_type)
     match physical_type, logical.get("Type"):
@@ -134,7 +134,7 @@ def _bounds(statistics: pq.Statistics | None, read: Read) -> tuple[Any, Any]:
 
 
 def _known(value: Any) -> Any:
-    """None for NaN, which is no bound: it compares with nothing."""
+    """The value; None for NaN, which cannot be a bound."""
     return None if value != value else value  # noqa: PLR0124
 
 

@@ -46,7 +46,7 @@ class Footer:
 
     @cached_property
     def positions(self) -> Mapping[ColumnNames, int]:
-        """The position of each leaf column; none where two columns cannot be told apart by their names."""
+        """The position of each leaf column; empty if two columns have the same names."""
         names = list(_leaves(self.schema))
         if len(names) != self.metadata.num_columns or len(set(names)) != len(names):
             return {}
@@ -115,14 +115,14 @@ def _start(chunk: pq.ColumnChunkMetaData) -> int:
 def _leaves(fields: Iterable[pa.Field], path: ColumnNames = ()) -> Iterator[ColumnNames]:
     """The names of each Parquet column, in the file's order. A name with a dot in it stays one name."""
     for field in fields:
-        here, kind = (*path, field.name), field.type
+        names, kind = (*path, field.name), field.type
         if isinstance(kind, pa.BaseExtensionType):
             kind = kind.storage_type
         if pa.types.is_struct(kind):
-            yield from _leaves(kind, here)
+            yield from _leaves(kind, names)
         elif pa.types.is_map(kind):
-            yield from _leaves([kind.key_field.with_name("key"), kind.item_field.with_name("value")], here)
+            yield from _leaves([kind.key_field.with_name("key"), kind.item_field.with_name("value")], names)
         elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-            yield from _leaves([kind.value_field], here)
+            yield from _leaves([kind.value_field], names)
         else:
-            yield here
+            yield names

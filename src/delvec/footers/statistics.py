@@ -6,7 +6,7 @@
                     there. Each is a struct of ``ColumnStatistics``.
 
 A null means "not known". A statistic that the footer does not state beyond doubt is left out, because readers
-skip files by it. Bounds are exact; a format shortens or rounds them as its metadata asks.
+skip files by it. Bounds are exact; a format shortens or rounds them as its metadata requires.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ColumnStatistics:
 def measure(storage: Storage, locations: Sequence[str], columns: Sequence[MeasuredColumn]) -> pa.Table:
     """The statistics of the data files at ``locations``, in their order.
 
-    The table has no column ``stats`` where no column is to be measured.
+    The table has no column ``stats`` if ``columns`` is empty.
     """
 
     def read(location: str) -> _FileValues:
@@ -144,8 +144,8 @@ def _nulls_of_nested(footer: Footer, column: MeasuredColumn) -> int | None:
 
 
 def _total(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    recorded = [count for count in counts if count is not None]
+    return sum(recorded) if len(recorded) == len(counts) else None
 
 
 def _statistics(values: Sequence[_ColumnValues], data_type: DataType) -> pa.StructArray:

@@ -65,11 +65,11 @@ class Names:
     def resolve(self, parts: Sequence[str]) -> Column:
         """The column with the name ``parts``, outermost first. Refuses unknown and ambiguous names."""
         fields: list[Field] = []
-        inside: Struct = self.schema
+        struct: Struct = self.schema
         for depth, name in enumerate(parts):
-            matches = inside.find(name, case_sensitive=self.case_sensitive)
+            matches = struct.find(name, case_sensitive=self.case_sensitive)
             if not matches:
-                raise self._unknown(parts, depth, fields, inside)
+                raise self._unknown(parts, depth, fields, struct)
             if len(matches) > 1:
                 raise self._ambiguous(parts, depth, [f.name for f in matches])
             fields.append(matches[0])
@@ -80,17 +80,19 @@ class Names:
                 return Column(tuple(f.name for f in fields), None, comparable=False)
             if not isinstance(kind, Struct):
                 raise self._not_a_struct(parts, depth, kind)
-            inside = kind
+            struct = kind
         raise InvalidOperationError(f"a column without a name in the condition {self.text!r}")
 
     def _unknown(
-        self, parts: Sequence[str], depth: int, fields: Sequence[Field], inside: Struct
+        self, parts: Sequence[str], depth: int, fields: Sequence[Field], struct: Struct
     ) -> InvalidOperationError:
-        what = f"unknown column {quoted(parts)}"
+        problem = f"unknown column {quoted(parts)}"
         if fields:
-            what += f" (no field {quoted([parts[depth]])} in {quoted([f.name for f in fields])})"
-        near = nearest(parts[depth], [f.name for f in inside])
-        return InvalidOperationError(f"{what} in the condition {self.text!r}: expected one of {near}")
+            problem += f" (no field {quoted([parts[depth]])} in {quoted([f.name for f in fields])})"
+        suggestions = nearest(parts[depth], [f.name for f in struct])
+        return InvalidOperationError(
+            f"{problem} in the condition {self.text!r}: expected one of {suggestions}"
+        )
 
     def _ambiguous(self, parts: Sequence[str], depth: int, names: Sequence[str]) -> InvalidOperationError:
         candidates = ", ".join(quoted([name]) for name in names)

@@ -89,7 +89,10 @@ def place_all(literals: Sequence[Literal], data_type: DataType, reading: Reading
         if not kinds <= {"integer", "decimal"}:
             return None
         sizes = [_column_digits(data_type), *(_literal_digits(literal) for literal in literals)]
-        if max(whole for whole, _ in sizes) + max(scale for _, scale in sizes) > DECIMAL_DIGITS:
+        if (
+            max(integer_digits for integer_digits, _ in sizes) + max(scale for _, scale in sizes)
+            > DECIMAL_DIGITS
+        ):
             return None
     return _each(literals, data_type, reading)
 
@@ -112,11 +115,11 @@ def _place_integer(literal: Literal, bits: int) -> Point | None:
             return None
     elif literal.kind != "integer":
         return None
-    whole = math.floor(literal.value)
+    floor = math.floor(literal.value)
     largest = 2 ** (bits - 1) - 1
-    if whole < -largest - 1:
+    if floor < -largest - 1:
         return Point(None, exact=False)
-    return Point(min(whole, largest), exact=whole == literal.value and whole <= largest)
+    return Point(min(floor, largest), exact=floor == literal.value and floor <= largest)
 
 
 def _place_decimal(literal: Literal, data_type: Decimal) -> Point | None:

@@ -85,10 +85,10 @@ class Judgement:
 
     def _range(self, column: Column) -> Range | None:
         if column.path not in self._ranges:
-            known = self.facts.column(column.path)
+            facts = self.facts.column(column.path)
             bounds = None
-            if known is not None and column.type is not None:
-                bounds = range_of(known, arrow_type(column.type), self.facts.count)
+            if facts is not None and column.type is not None:
+                bounds = range_of(facts, arrow_type(column.type), self.facts.count)
             self._ranges[column.path] = bounds
         return self._ranges[column.path]
 
@@ -101,9 +101,9 @@ class Judgement:
         return Outcomes(*(uniform(count, value=value is outcome) for outcome in (True, False, None)))
 
     def _is(self, inner: Outcomes, value: bool | None) -> Outcomes:  # noqa: FBT001 - the SQL value
-        others = {True: inner.true, False: inner.false, None: inner.null}
-        hit = others.pop(value)
-        return Outcomes(hit, pc.or_(*others.values()), uniform(self.facts.count, value=False))
+        outcomes = {True: inner.true, False: inner.false, None: inner.null}
+        hit = outcomes.pop(value)
+        return Outcomes(hit, pc.or_(*outcomes.values()), uniform(self.facts.count, value=False))
 
 
 def _both(left: Outcomes, right: Outcomes) -> Outcomes:
@@ -183,9 +183,9 @@ def _any_equal(points: tuple[Point, ...], bounds: Range, none: pa.BooleanArray) 
     ordered = np.sort(np.array([point.value for point in points], dtype=numbers[0].dtype))
     index = np.searchsorted(ordered, numbers[0])
     following = ordered[np.minimum(index, len(ordered) - 1)]
-    inside = pa.array((index < len(ordered)) & (following <= numbers[1]))
+    in_bounds = pa.array((index < len(ordered)) & (following <= numbers[1]))
     unknown = pc.or_(pc.is_null(bounds.lower), pc.is_null(bounds.upper))
-    return pc.and_(pc.or_(inside, unknown), bounds.some_value)
+    return pc.and_(pc.or_(in_bounds, unknown), bounds.some_value)
 
 
 def _overlap(points: tuple[Point, ...], bounds: Range, none: pa.BooleanArray) -> pa.BooleanArray:

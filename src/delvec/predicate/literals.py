@@ -166,8 +166,8 @@ def _cast_number(value: Any, target: str, to: exp.DataType) -> Literal | None:
         narrow = float_floor(float(value))
         return Literal("float", narrow) if Number(narrow) == exact else None
     if target in _CAST_BITS:
-        whole = int(exact)
-        return Literal("integer", whole) if whole == exact and fits(whole, _CAST_BITS[target]) else None
+        integer = int(exact)
+        return Literal("integer", integer) if integer == exact and fits(integer, _CAST_BITS[target]) else None
     if target == "DECIMAL":
         return _cast_decimal(exact, to)
     return None
@@ -178,8 +178,13 @@ def _cast_decimal(value: Number, to: exp.DataType) -> Literal | None:
     if len(sizes) != len(to.expressions) or len(sizes) > 2:
         return None
     precision, scale = [*sizes, *(10, 0)[len(sizes) :]]
-    whole, fraction = digits(value)
-    if precision > DECIMAL_DIGITS or scale > precision or fraction > scale or whole > precision - scale:
+    integer_digits, fraction = digits(value)
+    if (
+        precision > DECIMAL_DIGITS
+        or scale > precision
+        or fraction > scale
+        or integer_digits > precision - scale
+    ):
         return None
     return Literal("decimal", value.quantize(Number((0, (1,), -scale)), context=WIDE))
 
@@ -202,8 +207,8 @@ def fits(value: int, bits: int) -> bool:
 def float_floor(value: float) -> float:
     """The greatest 32-bit float that is not above ``value``."""
     with np.errstate(over="ignore"):
-        near = np.float32(value)
-        return float(near if float(near) <= value else np.nextafter(near, np.float32(-np.inf)))
+        nearest = np.float32(value)
+        return float(nearest if float(nearest) <= value else np.nextafter(nearest, np.float32(-np.inf)))
 
 
 def digits(value: Number) -> tuple[int, int]:

@@ -39,7 +39,7 @@ _WILDCARD = re.compile("[%_]")
 
 
 class ConditionParser(_SparkParser):  # type: ignore[misc]
-    """sqlglot's parser for Spark that leaves calls and names as they are written.
+    """sqlglot's parser for Spark that keeps calls and names as they are written.
 
     The full parser turns some calls into operators, sometimes with operands in the wrong order, and does not
     read some names as columns (``list[0]``, ``current_date``).
@@ -164,12 +164,12 @@ class _Translation:
         literals = [read_literal(item, self.reading) for item in tree.expressions]
         if column is None or column.type is None or not literals:
             return UNDECIDED
-        read = [literal for literal in literals if literal is not None]
-        values = [literal for literal in read if literal.kind != "null"]
+        certain = [literal for literal in literals if literal is not None]
+        values = [literal for literal in certain if literal.kind != "null"]
         points = place_all(values, column.type, self.reading)
-        if len(read) < len(literals) or points is None:
+        if len(certain) < len(literals) or points is None:
             return UNDECIDED
-        return Among(column, tuple(points), with_null=len(values) < len(read))
+        return Among(column, tuple(points), with_null=len(values) < len(certain))
 
     def test(self, tree: exp.Expr) -> Node:
         right = tree.expression
@@ -246,12 +246,12 @@ _NAME = frozenset(("this", "table", "db", "catalog", "expression"))
 
 def _is_plain(tree: exp.Expr) -> bool:
     """Whether the node has only operands, and no flag that could change its meaning."""
-    known = _OPERANDS
+    operands = _OPERANDS
     if isinstance(tree, exp.Column | exp.Dot):
-        known = _NAME
+        operands = _NAME
     elif isinstance(tree, exp.Like):
-        known = _OPERANDS | {"negate"}
-    return all(name in known for name, value in tree.args.items() if value)
+        operands = _OPERANDS | {"negate"}
+    return all(name in operands for name, value in tree.args.items() if value)
 
 
 def _has_null_count(column: Column) -> bool:
@@ -266,10 +266,12 @@ def _syntax_error(text: str, error: ParseError) -> InvalidOperationError:
     # If an operand is missing, sqlglot's message names one of its classes.
     description = str(first.get("description"))
     problem = "an operand is missing" if "<class" in description else description
-    before, here, after = (first.get(part) or "" for part in ("start_context", "highlight", "end_context"))
+    before, highlighted, after = (
+        first.get(part) or "" for part in ("start_context", "highlight", "end_context")
+    )
     return InvalidOperationError(
         f"syntax error in the condition at line {first.get('line')}, column {first.get('col')}: "
-        f"{before}⟦{here}⟧{after} ({problem})"
+        f"{before}⟦{highlighted}⟧{after} ({problem})"
     )
 
 

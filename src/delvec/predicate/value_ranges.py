@@ -72,22 +72,22 @@ def unpacked(answers: pa.BooleanArray) -> npt.NDArray[np.bool_]:
     return np.unpackbits(bits, count=first + len(answers), bitorder="little")[first:].view(np.bool_)
 
 
-def range_of(known: ColumnStats | ConstantColumn, kind: pa.DataType, count: int) -> Range:
+def range_of(facts: ColumnStats | ConstantColumn, kind: pa.DataType, count: int) -> Range:
     """The range in each of ``count`` files, with bounds of type ``kind``."""
-    if isinstance(known, ConstantColumn):
-        return _of_constant(known, kind, count)
-    return _of_stats(known, kind, count)
+    if isinstance(facts, ConstantColumn):
+        return _of_constant(facts, kind, count)
+    return _of_stats(facts, kind, count)
 
 
-def _of_constant(known: ConstantColumn, kind: pa.DataType, count: int) -> Range:
-    values = _typed(known.values, kind)
+def _of_constant(constant: ConstantColumn, kind: pa.DataType, count: int) -> Range:
+    values = _typed(constant.values, kind)
     some_value, some_null = pc.is_valid(values), pc.is_null(values)
     some_nan = uniform(count, value=False)
     if pt.is_floating(kind):
         some_nan = surely(pc.is_nan(values))
         values = _erased(values, some_nan)
-    if known.known is not None:
-        unknown = pc.invert(surely(known.known))
+    if constant.known is not None:
+        unknown = pc.invert(surely(constant.known))
         values = _erased(values, unknown)
         some_value, some_null, some_nan = (
             pc.or_(answer, unknown) for answer in (some_value, some_null, some_nan)
@@ -95,13 +95,13 @@ def _of_constant(known: ConstantColumn, kind: pa.DataType, count: int) -> Range:
     return Range(values, values, some_value, some_null, some_nan)
 
 
-def _of_stats(known: ColumnStats, kind: pa.DataType, count: int) -> Range:
+def _of_stats(stats: ColumnStats, kind: pa.DataType, count: int) -> Range:
     some_nan = uniform(count, value=False)
-    lower, upper, prefix = _typed(known.lower, kind), _typed(known.upper, kind), known.upper_is_prefix
+    lower, upper, prefix = _typed(stats.lower, kind), _typed(stats.upper, kind), stats.upper_is_prefix
     if pt.is_floating(kind):
         some_nan = uniform(count, value=True)
-        if known.nan_count is not None:
-            some_nan = pc.invert(surely(pc.equal(known.nan_count, 0)))
+        if stats.nan_count is not None:
+            some_nan = pc.invert(surely(pc.equal(stats.nan_count, 0)))
         lower, upper = (_erased(bound, surely(pc.is_nan(bound))) for bound in (lower, upper))
     if prefix is not None:
         prefix = maybe(prefix)
@@ -110,9 +110,9 @@ def _of_stats(known: ColumnStats, kind: pa.DataType, count: int) -> Range:
     wrong = _contradiction(lower, upper, prefix)
     lower, upper = _erased(lower, wrong), _erased(upper, wrong)
     all_null = surely(
-        pc.and_(pc.equal(known.null_count, known.record_count), pc.greater(known.record_count, 0))
+        pc.and_(pc.equal(stats.null_count, stats.record_count), pc.greater(stats.record_count, 0))
     )
-    some_null = pc.invert(surely(pc.equal(known.null_count, 0)))
+    some_null = pc.invert(surely(pc.equal(stats.null_count, 0)))
     return Range(lower, upper, pc.invert(all_null), some_null, some_nan, prefix)
 
 
@@ -129,10 +129,10 @@ def _contradiction(lower: pa.Array, upper: pa.Array, prefix: pa.BooleanArray | N
     return pa.array(mask)
 
 
-def _erased(values: pa.Array, where: pa.BooleanArray) -> pa.Array:
-    if not where.true_count:
+def _erased(values: pa.Array, mask: pa.BooleanArray) -> pa.Array:
+    if not mask.true_count:
         return values
-    return pc.if_else(where, pa.scalar(None, values.type), values)
+    return pc.if_else(mask, pa.scalar(None, values.type), values)
 
 
 def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -232,8 +232,8 @@ def _check_file_size(size: int) -> None:
         raise FormatError(f"Puffin file is {size} bytes, expected at least {_MIN_SIZE}")
 
 
-def _check_magic(found: bytes, where: str, offset: int) -> None:
-    if found != MAGIC:
+def _check_magic(actual: bytes, where: str, offset: int) -> None:
+    if actual != MAGIC:
         # The message does not show the bytes: they may belong to another file, and be secret.
         raise FormatError(
             f"not a Puffin file, expected the magic {MAGIC.hex()} at the {where}", offset=offset
@@ -249,9 +249,9 @@ def _check_flags(flags: int, size: int) -> None:
 
 
 def _check_payload_size(payload_size: int, size: int) -> None:
-    room = size - _MIN_SIZE
-    if not 0 <= payload_size <= room:
+    available = size - _MIN_SIZE
+    if not 0 <= payload_size <= available:
         raise FormatError(
-            f"Puffin footer payload is {payload_size} bytes, expected from 0 to {room}",
+            f"Puffin footer payload is {payload_size} bytes, expected from 0 to {available}",
             offset=size - _TRAILER.size,
         )

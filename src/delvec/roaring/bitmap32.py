@@ -119,9 +119,9 @@ def containers(data: Bytes, start: int = 0) -> Iterator[Container]:
 def check_room(data: Bytes, offset: int, size: int, what: str) -> None:
     """Refuse ``data`` if it has fewer than ``size`` bytes after ``offset``."""
     if offset + size > len(data):
-        left = max(len(data) - offset, 0)
+        available = max(len(data) - offset, 0)
         raise CorruptVectorError(
-            f"{what} at byte {offset} of the vector has {left} bytes left, expected {size}"
+            f"{what} at byte {offset} of the vector has {available} bytes left, expected {size}"
         )
 
 
@@ -182,14 +182,14 @@ def _check_first_offset(data: Bytes, header: _Header) -> None:
         _check_offset(_U32.unpack_from(data, header.offsets)[0], header.payloads - header.start, key)
 
 
-def _check_declared(data: Bytes, header: _Header, found: int) -> None:
+def _check_declared(data: Bytes, header: _Header, actual: int) -> None:
     # Without run containers the cardinalities determine the containers' sizes, and CRoaring checks them.
     if header.flags is None:
         return
     words = np.frombuffer(data, "<u2", 2 * header.containers, header.descriptors)
     declared = int(words[1::2].sum()) + header.containers
-    if found != declared:
+    if actual != declared:
         raise CorruptVectorError(
-            f"bitmap at byte {header.start} of the vector has {found} members, "
+            f"bitmap at byte {header.start} of the vector has {actual} members, "
             f"expected the declared {declared}"
         )

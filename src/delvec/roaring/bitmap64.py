@@ -74,10 +74,11 @@ def write(parts: Parts) -> bytes:
     return b"".join(pieces)
 
 
-def _check_count(count: int, room: int) -> None:
-    if count * _MIN_PART_SIZE > room:
+def _check_count(count: int, available: int) -> None:
+    if count * _MIN_PART_SIZE > available:
         raise CorruptVectorError(
-            f"vector declares {count} bitmaps, expected at most {room // _MIN_PART_SIZE} in {room} bytes"
+            f"vector declares {count} bitmaps, "
+            f"expected at most {available // _MIN_PART_SIZE} in {available} bytes"
         )
 
 

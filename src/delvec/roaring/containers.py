@@ -55,7 +55,7 @@ def fill(mask: NDArray[np.uint8], data: bytes, first: int) -> None:
 def ranges(bitmaps: Iterable[tuple[int, bytes]]) -> Int64s:
     """The maximal ranges [start, stop) of bitmaps, as an (n, 2) array in ascending order.
 
-    Each bitmap comes with a number to add to its members. The bitmaps are disjoint and ascending.
+    Each bitmap has a number to add to its members. The bitmaps are disjoint and ascending.
     """
     pieces = [np.empty((0, 2), np.int64)]
     for base, data in bitmaps:

@@ -19,8 +19,8 @@ def add_columns(target: Target, columns: Schema) -> OperationResult | Rerun:
     """
     if not columns.fields:
         raise InvalidOperationError("no columns to add, expected at least one")
-    wanted = _extended(target.schema, columns, ())
-    change = target.after(MetadataChange(schema=wanted)).rules.change
+    new_schema = _extended(target.schema, columns, ())
+    change = target.after(MetadataChange(schema=new_schema)).rules.change
     request = Request(Operation.ADD_COLUMNS, columns=columns)
     delta = RowDelta(target.base, request, Read(blind=True), Verb.ALTER, metadata=change)
     return commit(target, delta, StatementProbe(target))
@@ -29,12 +29,12 @@ def add_columns(target: Target, columns: Schema) -> OperationResult | Rerun:
 def _extended(current: Struct, new: Struct, path: tuple[str, ...]) -> Struct:
     fields = list(current)
     for field in new:
-        known = [index for index, old in enumerate(fields) if old.name.lower() == field.name.lower()]
-        if not known:
+        matches = [index for index, old in enumerate(fields) if old.name.lower() == field.name.lower()]
+        if not matches:
             fields.append(field)
             continue
-        old = fields[known[0]]
-        fields[known[0]] = replace(old, type=_extended_type(old.type, field.type, (*path, field.name)))
+        old = fields[matches[0]]
+        fields[matches[0]] = replace(old, type=_extended_type(old.type, field.type, (*path, field.name)))
     return Struct(tuple(fields))
 
 

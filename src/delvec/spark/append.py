@@ -130,10 +130,10 @@ def rows_within(target: Target, frame: DataFrame, where: str | Column) -> DataFr
     return kept_to(new_rows(frame, target.rules), expression(where), message)
 
 
-def _overwrite_where(target: Target, given: Rows, where: str | Column) -> OperationResult | Rerun:
+def _overwrite_where(target: Target, source: Rows, where: str | Column) -> OperationResult | Rerun:
     plan = target.plan_verified(where)
-    frame = source_frame(given)
-    probe = replace(_probe(target, given, frame), where=where)
+    frame = source_frame(source)
+    probe = replace(_probe(target, source, frame), where=where)
     rows, rules = rows_within(target, frame, where), target.rules
     may_rewrite = rules.deletes is DeleteForm.REWRITE or bool(rules.rewrite_share)
     if not (rules.change_files and may_rewrite):
@@ -149,24 +149,24 @@ def _replaced_where(plan: ScanPlan, rows: DataFrame, probe: StatementProbe) -> O
     target, where = probe.target, probe.where
     assert where is not None
     request = overwrite_request(target, where, STATIC)
-    whole, rest = split_by_match(plan)
+    full_matches, rest = split_by_match(plan)
     written = _write(target, rows)
     old = find_matching(target, rest, where)
-    if not written.rows and not len(whole.files) and not old.count:
+    if not written.rows and not len(full_matches.files) and not old.count:
         return target.unchanged(request, RowCounts(inserted=0))
     removal = remove_rows(target, rest, old)
-    changes = deleted_rows(target, removal, whole, rest, where)
+    changes = deleted_rows(target, removal, full_matches, rest, where)
     if changes:
         changes.append((change_files.INSERT, rows))
     delta = _delta(target, request, written, target.read(where, Verb.DELETE))
-    in_whole_files = live_rows(whole)
-    deleted = None if in_whole_files is None else in_whole_files + old.distinct
+    full_match_rows = live_rows(full_matches)
+    deleted = None if full_match_rows is None else full_match_rows + old.distinct
     delta = replace(
         delta,
         verb=Verb.DELETE,
         counts=replace(delta.counts, deleted=deleted, copied=removal.written.rows),
         added=all_files(written.files, removal.written.files),
-        removed=pa.concat_arrays([whole.files.column("file_id").combine_chunks(), removal.removed]),
+        removed=pa.concat_arrays([full_matches.files.column("file_id").combine_chunks(), removal.removed]),
         rewritten=removal.rewritten,
         vectors=removal.vectors,
         change_files=change_files.write_changes(target, changes, size=row_size(rest) * old.count).files,

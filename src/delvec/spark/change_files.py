@@ -1,4 +1,4 @@
-"""Change files: the rows before and after, written beside the data where a table asks for them."""
+"""Change files: the old and new rows of a change, written if the table has a change data feed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ BEFORE, AFTER = "update_preimage", "update_postimage"
 
 
 def write_changes(target: Target, changes: Sequence[tuple[str, DataFrame]], *, size: int) -> WrittenFiles:
-    """The rows of each frame, whose columns are the table's, as changes of the kind named with it."""
+    """Write the rows of each frame, which has the table's columns, as changes of the kind that is paired with
+    it.
+    """
     kinds = [frame.withColumn(CHANGE_TYPE, F.lit(kind)) for kind, frame in changes]
     if not kinds:
         return NOTHING_WRITTEN

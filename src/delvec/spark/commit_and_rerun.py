@@ -63,7 +63,7 @@ class StatementProbe:
     _reads_target: bool | None = field(default=None, init=False)
 
     def reads_target(self) -> bool:
-        if self._reads_target is None:  # asks Spark once, not at every attempt
+        if self._reads_target is None:  # ask Spark once, not at every attempt
             self._reads_target = self.source is not None and reads(self.source, self.target.table.location)
         return self._reads_target
 
@@ -89,7 +89,7 @@ class StatementProbe:
 
 
 def commit(target: Target, delta: RowDelta, probe: ConflictProbe) -> OperationResult | Rerun:
-    """Commit the delta, on top of concurrent commits where that is correct.
+    """Commit the delta, on top of concurrent commits if that is correct.
 
     If the statement must run again, the files of the delta are deleted.
     """
@@ -128,8 +128,8 @@ def reads(frame: DataFrame, place: str) -> bool:
         files = frame.inputFiles()
     except PySparkException:
         return False
-    inside = place.rstrip("/") + "/"
-    return any(location.normalize(location_of(file)).startswith(inside) for file in files)
+    prefix = place.rstrip("/") + "/"
+    return any(location.normalize(location_of(file)).startswith(prefix) for file in files)
 
 
 def is_nondeterministic(where: str | Column) -> bool:
@@ -143,10 +143,10 @@ def first_file_id(plan: ScanPlan) -> int:
 
 def file_with_rows(frames: Sequence[DataFrame], path: str, plan: ScanPlan) -> int | None:
     """The id of a file of the plan that the frames have a row of. Their column ``path`` has Spark's path."""
-    found = united([frame.select(path) for frame in frames]).limit(1).toArrow()
-    if not len(found):
+    paths = united([frame.select(path) for frame in frames]).limit(1).toArrow()
+    if not len(paths):
         return None
-    index = plan.files.column("location").to_pylist().index(location_of(found.column(0)[0].as_py()))
+    index = plan.files.column("location").to_pylist().index(location_of(paths.column(0)[0].as_py()))
     return int(plan.files.column("file_id")[index].as_py())
 
 

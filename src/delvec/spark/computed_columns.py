@@ -23,8 +23,8 @@ def new_rows(frame: DataFrame, rules: WriteRules) -> DataFrame:
     """The frame's rows as rows of the table. Columns that the frame does not have get their default or
     generated value.
     """
-    given = {name.lower() for name in frame.columns}
-    missing = [field.name for field in rules.schema if field.name.lower() not in given]
+    present = {name.lower() for name in frame.columns}
+    missing = [field.name for field in rules.schema if field.name.lower() not in present]
     rows = conformed(frame, rules.schema, absent=default_values(frame.sparkSession, rules, missing))
     return with_generated(with_padding(rows, rules.schema), rules, missing)
 
@@ -40,19 +40,19 @@ def with_generated(
     rules: WriteRules,
     names: Collection[str],
     *,
-    given: Mapping[str, Column] | None = None,
+    conditions: Mapping[str, Column] | None = None,
 ) -> DataFrame:
     """The frame, which has the table's columns, with the generated columns among ``names`` computed again.
 
-    ``given`` has a condition for some of the columns: rows for which it is true keep their value.
+    ``conditions`` has a condition for some of the columns: rows for which it is true keep their value.
     """
     texts = {name: rules.generated[name] for name in names if name in rules.generated}
     if not texts:
         return frame
     columns = _typed(frame, texts, rules.schema, "generation expression")
-    for name, kept in (given or {}).items():
+    for name, condition in (conditions or {}).items():
         if name in columns:
-            columns[name] = F.when(kept, F.col(quoted(name))).otherwise(columns[name])
+            columns[name] = F.when(condition, F.col(quoted(name))).otherwise(columns[name])
     return frame.withColumns(columns)
 
 

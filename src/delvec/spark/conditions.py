@@ -24,40 +24,41 @@ _NOT_DETERMINISTIC = (
 _SCALAR_SUBQUERY = "UNSUPPORTED_CORRELATED_SCALAR_SUBQUERY"
 
 
-def expression(given: str | Column) -> Column:
-    if isinstance(given, str):
-        return F.expr(given)
-    if isinstance(given, Column):
-        return given
-    raise InvalidOperationError(f"expression is {given!r}, expected a Spark SQL string or a Column")
+def expression(value: str | Column) -> Column:
+    if isinstance(value, str):
+        return F.expr(value)
+    if isinstance(value, Column):
+        return value
+    raise InvalidOperationError(f"expression is {value!r}, expected a Spark SQL string or a Column")
 
 
-def verify_condition(frame: DataFrame, given: str | Column, what: str) -> None:
+def verify_condition(frame: DataFrame, condition: str | Column, what: str) -> None:
     """Refuse anything but a deterministic condition on the rows of ``frame``; ``what`` names it in the
     error.
     """
     try:
-        problem = _problem(frame, expression(given))
+        problem = _problem(frame, expression(condition))
     except PySparkException as error:  # the text cannot be parsed
         problem = error
     if problem is not None:
-        raise InvalidOperationError(f"{what} {_text(given)} is invalid: {reason_of(problem)}")
+        raise InvalidOperationError(f"{what} {_text(condition)} is invalid: {reason_of(problem)}")
 
 
-def verify_expressions(frame: DataFrame, given: Mapping[str, str | Column]) -> None:
+def verify_expressions(frame: DataFrame, expressions: Mapping[str, str | Column]) -> None:
     """Refuse anything but values computed from one row of ``frame``; the keys name them in the error."""
-    if _value_problem(frame, list(given.values())) is None:  # all at once: an analysis takes milliseconds
+    # Analyse all of them at once, because an analysis takes milliseconds.
+    if _value_problem(frame, list(expressions.values())) is None:
         return
-    for what, value in given.items():
+    for what, value in expressions.items():
         problem = _value_problem(frame, [value])
         if problem is not None and not any(name in str(problem) for name in _NOT_DETERMINISTIC):
             raise InvalidOperationError(f"{what} {_text(value)} is invalid: {reason_of(problem)}")
 
 
-def _value_problem(frame: DataFrame, given: Sequence[str | Column]) -> PySparkException | None:
+def _value_problem(frame: DataFrame, values: Sequence[str | Column]) -> PySparkException | None:
     """Why one of these is not a deterministic value; None if all are."""
     try:
-        return _problem(frame, F.struct(*map(expression, given)).isNull())
+        return _problem(frame, F.struct(*map(expression, values)).isNull())
     except PySparkException as error:  # the text cannot be parsed
         return error
 
@@ -78,8 +79,8 @@ def _analysis_error(build: Callable[[], DataFrame]) -> PySparkException | None:
     return None
 
 
-def _text(given: str | Column) -> str:
-    return repr(given) if isinstance(given, str) else str(given)
+def _text(value: str | Column) -> str:
+    return repr(value) if isinstance(value, str) else str(value)
 
 
 def reason_of(error: PySparkException) -> str:

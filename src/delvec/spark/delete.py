@@ -27,15 +27,15 @@ def delete(target: Target, where: str | Column | None) -> OperationResult | Reru
     target.verify_removable()
     if where is None:
         return _delete_all(target)
-    whole, rest = split_by_match(target.plan_verified(where))
-    found = find_matching(target, rest, where)
-    if not found.count and not len(whole.files):
+    full_matches, rest = split_by_match(target.plan_verified(where))
+    rows_found = find_matching(target, rest, where)
+    if not rows_found.count and not len(full_matches.files):
         return target.unchanged(delete_request(where), RowCounts(deleted=0))
-    in_whole_files = live_rows(whole)
-    removal = remove_rows(target, rest, found)
-    changes = deleted_rows(target, removal, whole, rest, where)
-    deleted = None if in_whole_files is None else in_whole_files + found.distinct
-    removed = pa.concat_arrays([whole.files.column("file_id").combine_chunks(), removal.removed])
+    full_match_rows = live_rows(full_matches)
+    removal = remove_rows(target, rest, rows_found)
+    changes = deleted_rows(target, removal, full_matches, rest, where)
+    deleted = None if full_match_rows is None else full_match_rows + rows_found.distinct
+    removed = pa.concat_arrays([full_matches.files.column("file_id").combine_chunks(), removal.removed])
     delta = RowDelta(
         base=rest.base,
         request=delete_request(where),
@@ -47,23 +47,23 @@ def delete(target: Target, where: str | Column | None) -> OperationResult | Reru
         rewritten=removal.rewritten,
         vectors=removal.vectors,
         lineage=bool(target.lineage),
-        change_files=write_changes(target, changes, size=row_size(rest) * found.count).files,
+        change_files=write_changes(target, changes, size=row_size(rest) * rows_found.count).files,
     )
     return commit(target, delta, StatementProbe(target, where))
 
 
 def deleted_rows(
-    target: Target, removal: Removal, whole: ScanPlan, rest: ScanPlan, where: str | Column
+    target: Target, removal: Removal, full_matches: ScanPlan, rest: ScanPlan, where: str | Column
 ) -> list[tuple[str, DataFrame]]:
     """The deleted rows for the change files; none if no change files are needed.
 
-    They are needed if files are rewritten: readers would take the copied rows for changes. A commit with
+    They are needed if files are rewritten: readers would treat the copied rows as changes. A commit with
     change files must have all its changes in them, those of removed files too.
     """
     if not target.rules.change_files or not removal.written.rows:
         return []
     columns = [F.col(quoted(field.name)) for field in target.schema]
-    frames = [target.scan(whole), target.matching(rest, where).select(*columns)]
+    frames = [target.scan(full_matches), target.matching(rest, where).select(*columns)]
     return [(DELETED, frame) for frame in frames]
 
 

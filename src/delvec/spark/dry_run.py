@@ -114,20 +114,21 @@ class Preview(OperationResult):
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{name}={value}" for name, value in self.metrics.items())
-        touched = f"{len(self.files)} file{'' if len(self.files) == 1 else 's'}"
+        changed_files = f"{len(self.files)} file{'' if len(self.files) == 1 else 's'}"
         return (
-            f"<dry run: {self.operation} of version {self.version} would change {touched} ({self.outcomes}); "
+            f"<dry run: {self.operation} of version {self.version} would change {changed_files} "
+            f"({self.outcomes}); "
             f"{counts or 'row counts are not recorded'}; nothing was changed>"
         )
 
     def _repr_html_(self) -> str:
         title = f"dry run: {self.operation} of version {self.version}; nothing was changed"
         pairs = [("files", self.outcomes), *self.metrics.items()]
-        shown = self.files.select(_SHOWN).slice(0, _FILES_SHOWN)
-        more = len(self.files) - len(shown)
+        files = self.files.select(_SHOWN).slice(0, _FILES_SHOWN)
+        more = len(self.files) - len(files)
         return (
             html_pairs(title, pairs)
-            + html_rows(_SHOWN, zip(*(column.to_pylist() for column in shown.columns), strict=True))
+            + html_rows(_SHOWN, zip(*(column.to_pylist() for column in files.columns), strict=True))
             + (f"<p>{more} more files</p>" if more else "")
         )
 
@@ -144,25 +145,25 @@ def preview_delete(target: Target, where: str | Column | None) -> Preview:
     """What ``delete`` with this condition would do."""
     target.verify_removable()
     plan = _planned(target, where)
-    files, read = _deleted_files(target, plan, where)
+    files, files_read = _deleted_files(target, plan, where)
     counts = RowCounts(deleted=_sum_known(files.column("matching")), copied=_copied(files))
-    found = _preview(target, delete_request(where), plan, files=files, counts=counts, read=read)
+    result = _preview(target, delete_request(where), plan, files=files, counts=counts, read=files_read)
     # DELETE writes change files only if it copies rows.
-    return found if found.count(REWRITTEN) else replace(found, change_files=False)
+    return result if result.count(REWRITTEN) else replace(result, change_files=False)
 
 
-def preview_update(target: Target, given: Assignments, where: str | Column | None) -> Preview:
+def preview_update(target: Target, assignments: Assignments, where: str | Column | None) -> Preview:
     """What ``update`` with these assignments would do. The new values are not computed."""
     target.verify_removable()
-    _verify_assignments(target, given)
+    _verify_assignments(target, assignments)
     plan = _planned(target, where)
-    counted = pc.is_valid(_live(plan)).to_numpy()
+    counted = pc.is_valid(_live_counts(plan)).to_numpy()
     if where is not None:
         counted &= plan.files.column("match").to_numpy(zero_copy_only=False) == MATCH_ALL
-    known, rest = _holding(plan.at(np.flatnonzero(counted))), plan.at(np.flatnonzero(~counted))
-    touched, matching = _found(target, rest, where)
-    parts = [(known, _live(known)), (touched, matching)]
-    files = pa.concat_tables([_decided(target, part, rows) for part, rows in parts])
+    counted_files, rest = _with_live_rows(plan.at(np.flatnonzero(counted))), plan.at(np.flatnonzero(~counted))
+    changed, matching = _count_matching(target, rest, where)
+    parts = [(counted_files, _live_counts(counted_files)), (changed, matching)]
+    files = pa.concat_tables([_with_outcomes(target, part, rows) for part, rows in parts])
     counts = RowCounts(updated=_sum_known(files.column("matching")), copied=_copied(files))
     return _preview(target, update_request(where), plan, files=files, counts=counts, read=len(rest.files))
 
@@ -179,34 +180,34 @@ def preview_overwrite(target: Target, rows: Rows, *, where: str | Column | None,
     count, values = _evaluated(target, frame, with_partitions=request.dynamic)
     if request.dynamic:
         plan = plan.at(same_partitions(plan, target.rules.spec, values))
-    files = _leaving(plan)
+    files = _removed_files(plan)
     counts = RowCounts(inserted=count, deleted=_sum_known(files.column("matching")))
-    found = _preview(target, request, plan, files=files, counts=counts, read=0)
-    return replace(found, change_files=False)
+    result = _preview(target, request, plan, files=files, counts=counts, read=0)
+    return replace(result, change_files=False)
 
 
 def _preview_overwrite_where(target: Target, rows: Rows, where: str | Column) -> Preview:
     plan = target.plan_verified(where)
     count, _ = _evaluated(target, append.rows_within(target, source_frame(rows), where))
-    files, read = _deleted_files(target, plan, where)
+    files, files_read = _deleted_files(target, plan, where)
     deleted = _sum_known(files.column("matching"))
     counts = RowCounts(inserted=count, deleted=deleted, copied=_copied(files))
     request = append.overwrite_request(target, where, append.STATIC)
-    found = _preview(target, request, plan, files=files, counts=counts, read=read)
-    return found if found.count(REWRITTEN) else replace(found, change_files=False)
+    result = _preview(target, request, plan, files=files, counts=counts, read=files_read)
+    return result if result.count(REWRITTEN) else replace(result, change_files=False)
 
 
 def preview_merge(target: Target, request: Merge, rows: MergeSource) -> Preview:
     """What a merge would do. The new rows are computed and checked."""
     run = prepared(target, request, rows)
     merged: MergeCounts = run.counts(lambda frame: _evaluated(run.target, frame)[0])
-    touched, changed = _touched(merged.plan, merged.files)
-    files = _decided(target, touched, changed)
+    changed_files, changed = _with_counts(merged.plan, merged.files)
+    files = _with_outcomes(target, changed_files, changed)
     counts = replace(merged.rows, copied=_copied(files))
-    found = _preview(
+    result = _preview(
         target, merge_request(request), merged.plan, files=files, counts=counts, read=len(merged.plan.files)
     )
-    return replace(found, change_files=target.rules.change_files and bool(changed or counts.new))
+    return replace(result, change_files=target.rules.change_files and bool(changed or counts.new))
 
 
 def _evaluated(
@@ -216,8 +217,11 @@ def _evaluated(
     ``RowDelta.added``).
     """
     texts = partition_texts(target.rules) if with_partitions else []
-    seen = [F.count(F.lit(1)).alias("rows"), F.to_json(F.collect_set(F.array(*texts))).alias("partitions")]
-    observed = _observed(checked(frame, target.rules), seen if with_partitions else seen[:1])
+    aggregates = [
+        F.count(F.lit(1)).alias("rows"),
+        F.to_json(F.collect_set(F.array(*texts))).alias("partitions"),
+    ]
+    observed = _observed(checked(frame, target.rules), aggregates if with_partitions else aggregates[:1])
     partitions = json.loads(observed.get("partitions") or "[]")
     return int(observed["rows"]), pa.chunked_array([typed_values(target.rules.spec, partitions)])
 
@@ -231,16 +235,16 @@ def _observed(frame: DataFrame, aggregates: list[Column]) -> Mapping[str, Any]:
 
 def _deleted_files(target: Target, plan: ScanPlan, where: str | Column | None) -> tuple[pa.Table, int]:
     """The files with rows that would be deleted, and how many files were read to find them."""
-    whole, rest = (plan, plan.at(_NONE)) if where is None else split_by_match(plan)
-    touched, matching = _found(target, rest, where)
-    files = pa.concat_tables([_leaving(whole), _decided(target, touched, matching)])
+    full_matches, rest = (plan, plan.at(_NONE)) if where is None else split_by_match(plan)
+    changed, matching = _count_matching(target, rest, where)
+    files = pa.concat_tables([_removed_files(full_matches), _with_outcomes(target, changed, matching)])
     return files, len(rest.files)
 
 
-def _leaving(plan: ScanPlan) -> pa.Table:
+def _removed_files(plan: ScanPlan) -> pa.Table:
     """All files of the plan, as removed files."""
     outcomes = np.full(len(plan.files), REMOVED)
-    return _files(plan, plan.files.column("record_count"), plan.deleted_rows, _live(plan), outcomes)
+    return _files(plan, plan.files.column("record_count"), plan.deleted_rows, _live_counts(plan), outcomes)
 
 
 def _preview(
@@ -270,23 +274,27 @@ def _planned(target: Target, where: str | Column | None) -> ScanPlan:
     return target.plan(None) if where is None else target.plan_verified(where)
 
 
-def _verify_assignments(target: Target, given: Assignments) -> None:
+def _verify_assignments(target: Target, assignments: Assignments) -> None:
     """Refuse the assignments that ``update`` refuses before it reads a row."""
     case_sensitive = target.settings.case_sensitive
-    targets = resolve(given, target.schema, target.empty(), "set", case_sensitive=case_sensitive)
+    targets = resolve(assignments, target.schema, target.empty(), "set", case_sensitive=case_sensitive)
     for field in target.schema:
         new_column(field, targets, F.col(quoted(field.name)))
 
 
-def _found(target: Target, plan: ScanPlan, where: str | Column | None) -> tuple[ScanPlan, pa.ChunkedArray]:
+def _count_matching(
+    target: Target, plan: ScanPlan, where: str | Column | None
+) -> tuple[ScanPlan, pa.ChunkedArray]:
     """The plan of the files that hold matching rows, and how many each file holds."""
     if not len(plan.files):
         return plan, pa.chunked_array([], pa.int64())
     path, _ = place_columns(target.schema)
-    return _touched(plan, target.matching(plan, where).groupBy(F.col(path)).agg(F.count(F.lit(1))).toArrow())
+    return _with_counts(
+        plan, target.matching(plan, where).groupBy(F.col(path)).agg(F.count(F.lit(1))).toArrow()
+    )
 
 
-def _touched(plan: ScanPlan, counted: pa.Table) -> tuple[ScanPlan, pa.ChunkedArray]:
+def _with_counts(plan: ScanPlan, counted: pa.Table) -> tuple[ScanPlan, pa.ChunkedArray]:
     """The plan of the files in ``counted``, and the count of each. ``counted`` has Spark's path of a file."""
     places = pa.array([location_of(shown_path) for shown_path in counted.column(0).to_pylist()], pa.string())
     _verify_planned(plan, places)
@@ -301,13 +309,13 @@ def _verify_planned(plan: ScanPlan, places: pa.Array) -> None:
         raise FormatError("a scan found rows in a file that is not in its plan", path=unknown[0].as_py())
 
 
-def _decided(target: Target, plan: ScanPlan, matching: pa.ChunkedArray) -> pa.Table:
+def _with_outcomes(target: Target, plan: ScanPlan, matching: pa.ChunkedArray) -> pa.Table:
     """The plan's files, which all hold matching rows, each with its outcome."""
     sets = DeleteSets.of(plan)
     deleted, rows = _counted_deletes(target, plan, sets), _counted(target.storage, plan)
-    gone = pc.add(deleted, matching)
-    emptied, rewrite = decide(target.rules, plan, gone)
-    emptied |= pc.equal(gone, rows).to_numpy()  # the row count of some files is only in their footer
+    deleted_after = pc.add(deleted, matching)
+    emptied, rewrite = decide(target.rules, plan, deleted_after)
+    emptied |= pc.equal(deleted_after, rows).to_numpy()  # the row count of some files is only in their footer
     outcomes = np.select([emptied, rewrite, sets.has_deletes], [REMOVED, REWRITTEN, GROWN_VECTOR], NEW_VECTOR)
     return _files(plan, rows, deleted, matching, outcomes)
 
@@ -347,12 +355,12 @@ def _files(
     return pa.table([places, sizes, rows, deleted, matching, outcome], schema=TOUCHED_SCHEMA)
 
 
-def _holding(plan: ScanPlan) -> ScanPlan:
+def _with_live_rows(plan: ScanPlan) -> ScanPlan:
     """The plan of the files that hold a live row."""
-    return plan.at(np.flatnonzero(pc.greater(_live(plan), 0).to_numpy()))
+    return plan.at(np.flatnonzero(pc.greater(_live_counts(plan), 0).to_numpy()))
 
 
-def _live(plan: ScanPlan) -> pa.ChunkedArray:
+def _live_counts(plan: ScanPlan) -> pa.ChunkedArray:
     """The number of live rows of each file; null if it is not recorded."""
     return pc.subtract(plan.files.column("record_count"), plan.deleted_rows)
 
@@ -362,9 +370,9 @@ def _sum_known(counts: pa.ChunkedArray) -> int | None:
 
 
 def _copied(files: pa.Table) -> int | None:
-    again = files.filter(pc.equal(files.column("outcome"), REWRITTEN))
-    gone = pc.add(again.column("deleted"), again.column("matching"))
-    return _sum_known(pc.subtract(again.column("rows"), gone))
+    rewritten = files.filter(pc.equal(files.column("outcome"), REWRITTEN))
+    deleted = pc.add(rewritten.column("deleted"), rewritten.column("matching"))
+    return _sum_known(pc.subtract(rewritten.column("rows"), deleted))
 
 
 def _count(files: pa.Table, outcome: str) -> int:

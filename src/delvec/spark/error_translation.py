@@ -21,10 +21,10 @@ def translated_errors() -> Iterator[None]:
         yield
     except PySparkException as error:
         _verify_not_cancelled(error)
-        ours = translated(error)
-        if ours is error:
+        translation = translated(error)
+        if translation is error:
             raise
-        raise ours from None
+        raise translation from None
     except Exception as error:
         _verify_not_cancelled(error)
         failure = _store_failure(error)

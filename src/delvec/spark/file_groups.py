@@ -105,10 +105,10 @@ def file_groups(plan: ScanPlan, storage: Storage) -> Iterator[FileGroup]:
     """The plan's files in groups. A delete that delvec does not apply is refused."""
     sets = DeleteSets.of(plan)
     has_deletes = sets.has_deletes
-    for schema, constants, stored_alike in _stored_schemas(plan, storage):
+    for schema, constants, has_schema in _stored_schemas(plan, storage):
         in_folders = in_folder_names(plan, constants)
         for by_folder, deleted in product((True, False), (False, True)):
-            rows = np.flatnonzero(stored_alike & (in_folders == by_folder) & (has_deletes == deleted))
+            rows = np.flatnonzero(has_schema & (in_folders == by_folder) & (has_deletes == deleted))
             if len(rows):
                 files, deletes = plan.files.take(pa.array(rows)), sets.at(rows) if deleted else None
                 yield from _with_file_keys(FileGroup(files, schema, constants, by_folder, deletes))
@@ -127,9 +127,9 @@ def _with_file_keys(group: FileGroup) -> Iterator[FileGroup]:
     path_numbers = numbers(group.paths)
     is_first = np.zeros(len(names), dtype=bool)
     is_first[np.unique(path_numbers, return_index=True)[1]] = True
-    for key, chosen in ((FileKey.PATH_NUMBER, is_first), (FileKey.PATH, ~is_first)):
-        if chosen.any():
-            yield group.numbered(path_numbers, key).at(np.flatnonzero(chosen))
+    for key, selected in ((FileKey.PATH_NUMBER, is_first), (FileKey.PATH, ~is_first)):
+        if selected.any():
+            yield group.numbered(path_numbers, key).at(np.flatnonzero(selected))
 
 
 def _has_plain_names(group: FileGroup, names: Sequence[str]) -> bool:
@@ -141,12 +141,12 @@ def _stored_schemas(plan: ScanPlan, storage: Storage) -> Iterator[tuple[Schema, 
     """The distinct ways in which files store the columns, and which files do so."""
     read_schemas = plan.files.column("read_schema").to_numpy()
     for number, read_schema in enumerate(plan.read_schemas):
-        chosen = read_schemas == number
+        selected = read_schemas == number
         constants = _constants(read_schema)
         if not read_schema.by_id:
-            yield read_schema.schema, constants, chosen
+            yield read_schema.schema, constants, selected
             continue
-        rows = np.flatnonzero(chosen)
+        rows = np.flatnonzero(selected)
         places = plan.files.column("location").take(pa.array(rows)).to_pylist()
         by_schema: dict[Schema, list[int]] = {}
         for row, schema in zip(rows, schemas_by_id(storage, places, read_schema.schema), strict=True):

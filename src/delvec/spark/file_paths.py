@@ -27,12 +27,12 @@ from delvec.storage import Storage, in_parallel
 METADATA = "_metadata"
 ROW_INDEX = "_tmp_metadata_row_index"
 """A column that Spark's Parquet reader fills with each row's position in its file. ``_metadata.row_index``
-has the same value, but Spark builds a struct for it in every row: a third of the time for filtering deleted
-rows.
+has the same value, but Spark builds a struct for it in every row, which takes a third of the time of
+filtering deleted rows.
 """
 _DATA_FILE = ".parquet"
 
-# Spark lists this many paths on the driver itself.
+# Spark lists up to this many paths on the driver.
 FEW_PATHS = 32
 # The number of tasks of a job that lists many single paths; Spark's default is 10,000.
 _LISTING_TASKS = 8
@@ -66,7 +66,7 @@ class FileReader:
     def read(
         self, locations: Sequence[str], schema: StructType, *, rows: int, by_folder_names: bool
     ) -> DataFrame:
-        """The rows of exactly these files, with Spark's hidden ``_metadata``; ``rows``: about how many.
+        """The rows of exactly these files, with Spark's hidden ``_metadata``. ``rows``: about how many.
 
         ``by_folder_names``: the values of partition columns come from the names of ``name=value`` folders.
         Otherwise the names of folders are ignored.
@@ -127,27 +127,27 @@ class FileReader:
         self, paths: Sequence[str], schema: StructType, options: Mapping[str, str], **discovery: int
     ) -> DataFrame:
         """The files as a DataFrame; Spark lists them with these settings of its parallel discovery."""
-        wanted = {_DISCOVERY + name: str(value) for name, value in discovery.items()}
-        with settings(self._spark, **wanted):
+        overrides = {_DISCOVERY + name: str(value) for name, value in discovery.items()}
+        with settings(self._spark, **overrides):
             frame = self._spark.read.schema(schema).options(**options).parquet(*paths)
             _ = frame.schema  # makes Connect list the files now, with these settings
         return frame
 
 
 def shown_alike(frame: DataFrame, paths: Sequence[str]) -> bool:
-    """Whether the DataFrame has its files under these paths, which come from ``file_path``."""
+    """Whether Spark returns the files of the DataFrame under these paths, which come from ``file_path``."""
     if all(map(_PLAIN_PATH.fullmatch, paths)):
         return True
     return {path.replace("file:///", "file:/", 1) for path in frame.inputFiles()}.issuperset(paths)
 
 
 def numbers(texts: Iterable[str]) -> Rows:
-    """For each file's name or path, the number that the expression ``number_of`` has for its rows."""
+    """For each name or path of a file, the number that the expression ``number_of`` computes for its rows."""
     return np.array([zlib.crc32(text.encode()) for text in texts], np.int64)
 
 
 def number_of(column: str) -> str:
-    """An expression for a 32-bit number of a text, which Spark computes in a few nanoseconds."""
+    """An expression for the 32-bit number of a text. Spark computes it in a few nanoseconds."""
     return f"crc32(CAST({column} AS BINARY))"
 
 

@@ -49,8 +49,8 @@ def _expand(
             yield from chunk_batches([(first_keys[examined.pair], trusted(examined))])
 
 
-def check_executors(spark: SparkSession, why: str) -> None:
-    """Raise an error if the executors cannot run delvec; ``why`` says what needs it."""
+def check_executors(spark: SparkSession, reason: str) -> None:
+    """Raise an error if the executors cannot run delvec; ``reason`` says what needs it."""
 
     def probe(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import delvec.deletes.examine  # noqa: F401, PLC0415 - fails if it is not installed
@@ -61,6 +61,6 @@ def check_executors(spark: SparkSession, why: str) -> None:
         spark.range(1).mapInArrow(probe, "id bigint").count()
     except PySparkException as error:
         raise UnsupportedFeatureError(
-            f"{why}: delvec and pyarrow must be installed there ({str(error).strip().splitlines()[-1]})",
+            f"{reason}: delvec and pyarrow must be installed there ({str(error).strip().splitlines()[-1]})",
             feature="delvec on executors",
         ) from error

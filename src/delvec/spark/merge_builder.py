@@ -1,4 +1,4 @@
-"""What ``Table.merge`` gives: clauses are added one by one, then ``execute``."""
+"""The builder that ``Table.merge`` returns: add clauses one by one, then call ``execute``."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from delvec.spark.set_clause import Assignments, verified
 from delvec.spark.target import OperationResult
 
 Run = Callable[[tuple[Clause, ...], bool], OperationResult]
-"""Executes a merge that has these clauses, or (true) says what it would do."""
+"""Runs a merge with these clauses; if the second argument is true, as a dry run."""
 
 
 class MergeBuilder:
-    """A MERGE under construction. Clauses count in the order in which they are added: the first that applies
-    to a row decides what becomes of it.
+    """A MERGE under construction. For each row, the first clause that applies decides what happens to the
+    row. Clauses apply in the order in which they are added.
     """
 
     def __init__(self, run: Run, clauses: tuple[Clause, ...] = ()) -> None:
@@ -71,7 +71,7 @@ class MergeBuilder:
     def execute(self, *, dry_run: bool = False) -> OperationResult: ...
 
     def execute(self, *, dry_run: bool = False) -> OperationResult:
-        """Run the merge; ``dry_run``: say what it would do, for each file, and change nothing."""
+        """Run the merge. ``dry_run``: change nothing, and return what would happen to each file."""
         return self._run(self._clauses, dry_run)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The clauses of a MERGE: when each applies, and what it makes of a row."""
+"""The clauses of a MERGE: the rows that each applies to, and its action."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ UPDATE, DELETE, INSERT = "update", "delete", "insert"
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """``values`` are the columns set or inserted; None: all of them, from the source's of the same name."""
+    """``values``: the expressions for assigned columns; None: each column gets the source's column of its
+    name.
+    """
 
     kind: str
     action: str
@@ -42,7 +44,9 @@ def verify_clauses(clauses: Sequence[Clause]) -> None:
 
 
 def may_repeat(clauses: Sequence[Clause]) -> bool:
-    """Whether several source rows may match one target row: all of them could only delete it."""
+    """Whether several source rows may match one target row: only if all of them can do no more than delete
+    it.
+    """
     matched = [clause for clause in clauses if clause.kind == MATCHED]
     return len(matched) == 1 and matched[0].action == DELETE and matched[0].condition is None
 
@@ -50,20 +54,21 @@ def may_repeat(clauses: Sequence[Clause]) -> bool:
 def number_of(clauses: Sequence[tuple[int, Clause]], applies: Mapping[str, str]) -> Column:
     """The number of the first clause that applies to a row, or null.
 
-    ``applies`` says for each kind whether a row is of it. Conditions are each an expression, as Spark has
-    found: so they may be parts of one text, which takes a few calls into the JVM, where Columns take dozens.
+    ``applies`` has for each kind of clause the condition that a row is of this kind. Spark has analysed each
+    condition as a complete expression, so conditions can be parts of one text. A text takes a few calls into
+    the JVM, where Columns take dozens.
     """
     conditions = [clause.condition for _, clause in clauses]
     if all(condition is None or isinstance(condition, str) for condition in conditions):
         cases = [f"WHEN {_holds(clause, applies[clause.kind])} THEN {number}" for number, clause in clauses]
         return F.expr(f"CASE {' '.join(cases)} ELSE CAST(NULL AS INT) END" if cases else "CAST(NULL AS INT)")
-    chosen = F.expr("CAST(NULL AS INT)")
+    clause_number = F.expr("CAST(NULL AS INT)")
     for number, clause in reversed(clauses):
         holds = F.expr(applies[clause.kind])
         if clause.condition is not None:
             holds = holds & expression(clause.condition)
-        chosen = F.when(holds, F.lit(number)).otherwise(chosen)
-    return chosen
+        clause_number = F.when(holds, F.lit(number)).otherwise(clause_number)
+    return clause_number
 
 
 def _holds(clause: Clause, applies: str) -> str:

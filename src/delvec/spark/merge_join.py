@@ -1,4 +1,4 @@
-"""The join of a MERGE: target rows with the source rows that match them, and the rows that clauses make."""
+"""The join of a MERGE: target rows with their matching source rows, and the rows that clauses compute."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class MergeJoin:
     def materialised(self, rows: MergeSource) -> KeptSource:
         """The source with its rows numbered, and which target rows they can match."""
         matching = self._matching()
-        kept = rows.kept(self.merge.source, self.names.source, matching.observed())
-        condition = None if self.merge.by_source else matching.condition(kept.values)
-        frame, count = kept.frame.alias(self.merge.source_alias), int(kept.values[ROWS])
+        source = rows.kept(self.merge.source, self.names.source, matching.observed())
+        condition = None if self.merge.by_source else matching.condition(source.values)
+        frame, count = source.frame.alias(self.merge.source_alias), int(source.values[ROWS])
         return KeptSource(frame, count, condition, matching.cannot_fail)
 
     def _matching(self) -> Matching:
@@ -102,8 +102,8 @@ class MergeJoin:
         rows = rows.select(f"{quoted(self.merge.target_alias)}.*", names.source, names.clause, new)
         if self.merge.by_source:
             rows = self._unmatched(rows)
-        kept = f"{names.clause} IS NOT NULL"
-        rows = rows.where(f"{kept} OR {matched}" if self.merge.inserts else kept)
+        has_clause = f"{names.clause} IS NOT NULL"
+        rows = rows.where(f"{has_clause} OR {matched}" if self.merge.inserts else has_clause)
         columns = [names.file, names.row, names.source, names.clause, names.new]
         columns += map(quoted, self.target.lineage)
         if self.target.rules.change_files:
@@ -117,13 +117,15 @@ class MergeJoin:
         number = number_of(clauses, {NOT_MATCHED_BY_SOURCE: f"{names.source} IS NULL"})
         rows = rows.withColumn(names.clause, F.coalesce(F.col(names.clause), number))
         new = self.new_rows(clauses, old=True, other=F.col(names.new))
-        others = [F.col(quoted(name)) for name in rows.columns if name != names.new]
-        return rows.select(*others, new)
+        other_columns = [F.col(quoted(name)) for name in rows.columns if name != names.new]
+        return rows.select(*other_columns, new)
 
     def new_rows(
         self, clauses: Sequence[tuple[int, Clause]], *, old: bool, other: Column | None = None
     ) -> Column:
-        """The new row that a row's clause makes; ``other``, or null, if none of these clauses applies."""
+        """The new row that the clause of a row computes; ``other``, or null, if none of these clauses
+        applies.
+        """
         row = F.lit(None) if other is None else other
         for number, clause in clauses:
             if clause.action != DELETE:
@@ -136,18 +138,20 @@ class MergeJoin:
         rows.
         """
         schema = self.target.rules.schema
-        whole = {name for name, values in targets.items() if not any(value.path for value in values)}
+        assigned_columns = {
+            name for name, values in targets.items() if not any(value.path for value in values)
+        }
         if old:
-            held = [field for field in self.target.schema if field.name not in whole]
-            unassigned = {f.name: self._kept(f, schema.find(f.name)[0]) for f in held}
+            old_fields = [field for field in self.target.schema if field.name not in assigned_columns]
+            unassigned = {f.name: self._old_value(f, schema.find(f.name)[0]) for f in old_fields}
         else:
             names = [field.name for field in schema if field.name not in targets]
             unassigned = default_values(self.target.spark, self.target.rules, names)
         return [new_column(field, targets, unassigned.get(field.name)).alias(field.name) for field in schema]
 
-    def _kept(self, held: Field, field: Field) -> Column:
+    def _old_value(self, old_field: Field, field: Field) -> Column:
         """The old value, in the type that the column has after this merge."""
-        return assigned(self._old(held), spark_type(held.type), spark_type(field.type), field.name)
+        return assigned(self._old(old_field), spark_type(old_field.type), spark_type(field.type), field.name)
 
     def _old(self, field: Field) -> Column:
         return F.col(self._old_name(field))
@@ -164,10 +168,10 @@ class MergeJoin:
         """The error for target rows that several source rows would change, with an example."""
         names = self.names
         counts = pairs.where(F.col(names.clause).isNotNull()).groupBy(names.file, names.row).count()
-        several = counts.where("count > 1")
-        total, most = several.agg(F.count(F.lit(1)), F.max("count")).collect()[0]
+        repeated = counts.where("count > 1")
+        total, most = repeated.agg(F.count(F.lit(1)), F.max("count")).collect()[0]
         row = F.to_json(F.struct(*map(self._old, self.target.schema)))
-        first = several.limit(1).withColumnsRenamed({names.file: names.new, names.row: names.old})
+        first = repeated.limit(1).withColumnsRenamed({names.file: names.new, names.row: names.old})
         example = (
             united([part.live() for part in self._target_parts(plan)])
             .alias(self.merge.target_alias)

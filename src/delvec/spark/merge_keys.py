@@ -1,11 +1,11 @@
-"""Which target rows a MERGE can match at all, told from the text of ON and the range of the source's keys.
+"""Which target rows a MERGE can match, derived from the text of ON and the range of the source's keys.
 
-    ON                          what a target row must satisfy
+    ON                          condition on a target row
     target.id = source.id       `id` BETWEEN 5 AND 90: the least and the greatest id of the source
     target.p = 'x'              `p` = 'x'
 
-Only conjuncts of these two forms count, and only where both sides are integers, both strings or both dates:
-there Spark compares the values as they are. Whatever else ON holds can only make fewer rows match.
+Only conjuncts of these two forms are used, and only if both sides are integers, both strings or both dates:
+Spark compares these without a cast. The other conjuncts of ON can only exclude more rows.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _KINDS = MappingProxyType(
 )
 _SPARK_TYPES = MappingProxyType({spark_type(Primitive(name)): Primitive(name) for name in _KINDS})
 
-# Each kind is observed as a number or a text: Python has no date for every date of Spark.
+# Bounds are observed as numbers or texts, because Python cannot represent every date of Spark.
 _OBSERVED = MappingProxyType({_INTEGER: "CAST({} AS BIGINT)", _STRING: "{}", _DATE: "unix_date({})"})
 
-# The beginning of a text that is the same literal under all settings. U+FFFD may stand for bytes that are no
-# UTF-8, and these are ordered in another way.
+# The longest prefix of a text that is the same literal under all settings. U+FFFD is excluded: it may replace
+# bytes that are not UTF-8, which Spark orders differently.
 _PLAIN = re.compile(r"""[^'"\\$\x00-\x1f\ufffd]{0,200}""")
 
 _OPERATORS: Mapping[type[exp.Expr], tuple[str, str]] = MappingProxyType(
@@ -58,12 +58,12 @@ _OPERATORS: Mapping[type[exp.Expr], tuple[str, str]] = MappingProxyType(
         exp.GTE: (">=", "<="),
     }
 )
-"""How a comparison reads from its left side, and from its right one."""
+"""The operator if the column is on the left side, and if it is on the right side."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """ON asks that these two columns, in their schemas' spelling, are equal."""
+    """A conjunct of ON: these two columns, in their schemas' spelling, are equal."""
 
     target: str
     source: str
@@ -72,8 +72,8 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """What ON asks of a target row. ``limits`` are conditions on its columns alone. ``cannot_fail``: that is
-    all that ON asks, so it raises no error, whatever the rows.
+    """The conditions of ON on a target row. ``limits`` are conditions on its columns alone. ``cannot_fail``:
+    ON has no other conjunct, so it raises no error for any row.
     """
 
     keys: tuple[Key, ...] = ()
@@ -82,29 +82,30 @@ class Matching:
 
     def observed(self) -> list[str]:
         """The aggregates over the source that ``condition`` needs, as Spark SQL."""
-        found = [f"count(1) AS {ROWS}"]
+        aggregates = [f"count(1) AS {ROWS}"]
         for number, key in enumerate(self.keys):
             for bound in ("min", "max"):
                 value = _OBSERVED[key.kind].format(f"{bound}({quoted(key.source)})")
-                found.append(f"{value} AS {bound}{number}")
-        return found
+                aggregates.append(f"{value} AS {bound}{number}")
+        return aggregates
 
-    def condition(self, seen: Mapping[str, Any]) -> str | None:
-        """What every target row that matches satisfies, given the observed values; None: any row may match.
+    def condition(self, values: Mapping[str, Any]) -> str | None:
+        """A condition that every matching target row satisfies, from the observed ``values``; None: any row
+        may match.
 
-        A key that is null in all source rows equals nothing.
+        A key that is null in all source rows matches nothing.
         """
-        if not seen[ROWS] or any(seen[f"min{number}"] is None for number in range(len(self.keys))):
+        if not values[ROWS] or any(values[f"min{number}"] is None for number in range(len(self.keys))):
             return NO_ROW
         parts = list(self.limits)
         for number, key in enumerate(self.keys):
-            parts += _range(key, seen[f"min{number}"], seen[f"max{number}"])
+            parts += _range(key, values[f"min{number}"], values[f"max{number}"])
         return " AND ".join(parts) or None
 
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The two sides of a MERGE, by which names in ON are understood."""
+    """The target and the source of a MERGE, to resolve the names in ON."""
 
     target: Schema
     target_alias: str
@@ -113,7 +114,7 @@ class Sides:
     settings: SqlSettings
 
     def matching(self, on: str) -> Matching:
-        """What the text asks of target rows, as far as that is certain. Spark must have analysed it."""
+        """The conditions in ON that certainly apply to target rows. Spark must have analysed ON before."""
         if "\\" in on or not is_readable(on, self.settings):
             return Matching()
         try:
@@ -134,13 +135,13 @@ class Sides:
     def _key(self, part: exp.Expr) -> Key | None:
         if not isinstance(part, exp.EQ):
             return None
-        found = {side: field for side, field in map(self._column, (part.this, part.expression)) if field}
-        if len(found) < 2:
+        fields = {side: field for side, field in map(self._column, (part.this, part.expression)) if field}
+        if len(fields) < 2:
             return None
-        mine, theirs = found[self.target_alias], found[self.source_alias]
-        kinds = {_kind(mine), _kind(theirs)}
+        target, source = fields[self.target_alias], fields[self.source_alias]
+        kinds = {_kind(target), _kind(source)}
         kind = kinds.pop()
-        return None if kinds or kind is None else Key(mine.name, theirs.name, kind)
+        return None if kinds or kind is None else Key(target.name, source.name, kind)
 
     def _limit(self, part: exp.Expr, reading: Reading) -> str | None:
         """A comparison of a target column with a literal of its kind."""
@@ -156,9 +157,11 @@ class Sides:
         return None
 
     def _column(self, node: exp.Expr) -> tuple[str, Field | None]:
-        """The top-level column that ``node`` is, and the alias of its side; None where that is not certain.
+        """The alias of the side and the top-level column that ``node`` names; None if the column is not
+        certain.
 
-        As in Spark, an alias before the name comes first; a name alone must be in one of the two sides.
+        As in Spark, a first part that is an alias is a qualifier. A name without a qualifier must be in
+        exactly one of the two sides.
         """
         parts = name_parts(node.unnest()) or []
         sides = [(self.target_alias, self.target), (self.source_alias, self.source)]
@@ -166,19 +169,19 @@ class Sides:
             sides = [side for side in sides if self._same(side[0], parts[0])]
         elif len(parts) != 1:
             return "", None
-        found = [
+        candidates = [
             (alias, field)
             for alias, schema in sides
             for field in schema.find(parts[-1], case_sensitive=self.settings.case_sensitive)
         ]
-        return found[0] if len(found) == 1 else ("", None)
+        return candidates[0] if len(candidates) == 1 else ("", None)
 
-    def _same(self, one: str, other: str) -> bool:
-        return one == other if self.settings.case_sensitive else one.lower() == other.lower()
+    def _same(self, name: str, other: str) -> bool:
+        return name == other if self.settings.case_sensitive else name.lower() == other.lower()
 
 
 def source_schema(struct: spark.StructType) -> Schema:
-    """The source's columns; those of types that no key has are void."""
+    """The source's columns. A column whose type cannot be a key has the type void."""
     return Struct(
         tuple(
             Field(
@@ -202,18 +205,20 @@ def _conjuncts(tree: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _kind(field: Field) -> str | None:
-    """How values of the column compare; None where that is not by the value alone (collations, padding)."""
+    """How values of the column compare; None if they do not compare by value alone (collations, padding)."""
     column = Names(Struct((field,)), case_sensitive=True, text=field.name).resolve([field.name])
     name = field.type.name if isinstance(field.type, Primitive) else ""
     return _KINDS.get(name) if column.comparable else None
 
 
 def _range(key: Key, low: Any, high: Any) -> Sequence[str]:
-    """That a target column lies between two values, or what of that can be said for sure."""
+    """The condition that a target column is between two values. A bound that cannot be a literal is weakened
+    or left out.
+    """
     name = quoted(key.target)
     least, greatest = _literal(key.kind, low), _literal(key.kind, high)
     if least is None and key.kind == _STRING:
-        least = f"'{_plain(low)}'"  # a text is not less than its beginning
+        least = f"'{_plain(low)}'"  # a text is never less than its prefix
     if least is not None and greatest is not None:
         return [f"{name} BETWEEN {least} AND {greatest}"]
     if least is not None:
@@ -222,17 +227,17 @@ def _range(key: Key, low: Any, high: Any) -> Sequence[str]:
 
 
 def _literal(kind: str, value: Any) -> str | None:
-    """The value as Spark SQL that has one meaning under all settings; None where there is no such text."""
+    """The value as Spark SQL that has one meaning under all settings; None if there is none."""
     if kind == _INTEGER:
         return str(int(value))
     if kind == _STRING:
         return f"'{value}'" if _plain(value) == value else None
     try:
         return f"DATE'{iso_day(value)}'"
-    except OverflowError:  # years that have no four digits
+    except OverflowError:  # the year does not have four digits
         return None
 
 
 def _plain(text: str) -> str:
-    found = _PLAIN.match(text)
-    return found.group() if found else ""
+    match = _PLAIN.match(text)
+    return match.group() if match else ""

@@ -93,11 +93,11 @@ def verified_values(target: Target, merge: Merge) -> dict[int, Targets]:
         )
     target_rows = target.empty().alias(merge.target_alias)
     source_rows = merge.source.alias(merge.source_alias)
-    both = target_rows.crossJoin(source_rows)
-    verify_condition(both, merge.on, "on")
-    frames = {MATCHED: both, NOT_MATCHED: source_rows, NOT_MATCHED_BY_SOURCE: target_rows}
+    pairs = target_rows.crossJoin(source_rows)
+    verify_condition(pairs, merge.on, "on")
+    frames = {MATCHED: pairs, NOT_MATCHED: source_rows, NOT_MATCHED_BY_SOURCE: target_rows}
     case_sensitive = target.settings.case_sensitive
-    values_of = {}
+    values_by_clause = {}
     for number, clause in enumerate(merge.clauses):
         if clause.condition is not None:
             verify_condition(frames[clause.kind], clause.condition, f"{clause}: condition")
@@ -105,17 +105,17 @@ def verified_values(target: Target, merge: Merge) -> dict[int, Targets]:
             values = all_values(target, merge, clause) if clause.values is None else clause.values
             schema = target.rules.schema
             what, frame = str(clause), frames[clause.kind]
-            values_of[number] = resolve(values, schema, frame, what, case_sensitive=case_sensitive)
-    return values_of
+            values_by_clause[number] = resolve(values, schema, frame, what, case_sensitive=case_sensitive)
+    return values_by_clause
 
 
 def all_values(target: Target, merge: Merge, clause: Clause) -> dict[str, str | Column]:
     """The value of each column of the table: the source's column of the same name."""
-    given = {name.lower(): name for name in merge.source.columns}
+    source_names = {name.lower(): name for name in merge.source.columns}
     values: dict[str, str | Column] = {}
     for field in target.rules.schema:
-        if field.name.lower() in given:
-            name = given[field.name.lower()]
+        if field.name.lower() in source_names:
+            name = source_names[field.name.lower()]
             values[quoted(field.name)] = f"{quoted(merge.source_alias)}.{quoted(name)}"
         elif not (merge.merge_schema or _has_own_value(target.rules, field, clause)):
             raise InvalidOperationError(

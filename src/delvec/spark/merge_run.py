@@ -74,10 +74,10 @@ class MergeRun:
             changed = pairs.where(f"{names.clause} IS NOT NULL")
             flag = self.join.is_one_of(self.merge.numbers(UPDATE))
             with not_adaptive(target.spark, when=plain):
-                found = find(target, plan, changed, (names.file, names.row), flag, repeated=True)
-            if found.count != found.distinct and not may_repeat(self.merge.clauses):
+                rows_found = find(target, plan, changed, (names.file, names.row), flag, repeated=True)
+            if rows_found.count != rows_found.distinct and not may_repeat(self.merge.clauses):
                 raise self.join.repeated_error(plan, pairs)
-            return self._committed(plan, source, pairs, found)
+            return self._committed(plan, source, pairs, rows_found)
         finally:
             pairs.unpersist()
 
@@ -96,37 +96,37 @@ class MergeRun:
             if count != distinct and not may_repeat(self.merge.clauses):
                 raise self.join.repeated_error(plan, pairs)
             new = self._written_rows(*self._updated_and_inserted(source, pairs, updated))
-            written = 0 if new is None else evaluated(new)
+            new_count = 0 if new is None else evaluated(new)
         finally:
             pairs.unpersist()
-        counts = self._counts(distinct, updated, written, source.count)
+        counts = self._counts(distinct, updated, new_count, source.count)
         return MergeCounts(plan, files.select([0, 1]), counts)
 
     def _is_plain(self, plan: ScanPlan, source: KeptSource) -> bool:
         """Whether Spark only scans few rows and broadcasts few rows, and ON cannot fail: PySpark does not
         recognise the error of a broadcast without adaptive execution.
         """
-        given = [clause.condition for clause in self.merge.clauses]
-        given += [value for clause in self.merge.clauses for value in (clause.values or {}).values()]
+        conditions = [clause.condition for clause in self.merge.clauses]
+        conditions += [value for clause in self.merge.clauses for value in (clause.values or {}).values()]
         few = source.count <= FEW_REPEATED_ROWS and has_few_rows(plan, repeated=True)
-        return few and source.cannot_fail and not any(map(has_query, given))
+        return few and source.cannot_fail and not any(map(has_query, conditions))
 
     def _committed(
-        self, plan: ScanPlan, source: KeptSource, pairs: DataFrame, found: FoundRows
+        self, plan: ScanPlan, source: KeptSource, pairs: DataFrame, rows_found: FoundRows
     ) -> OperationResult | Rerun:
         target, count, change = self.target, source.count, self.target.rules.change
         size = row_size(plan if len(plan.files) else target.plan(None))
-        updated, inserted = self._updated_and_inserted(source, pairs, found.flagged)
+        updated, inserted = self._updated_and_inserted(source, pairs, rows_found.flagged)
         with not_adaptive(target.spark, when=self._is_plain(plan, source)):
-            written = self._write(updated, inserted, size * (found.flagged + count))
+            written = self._write(updated, inserted, size * (rows_found.flagged + count))
         request = merge_request(self.merge)
-        counts = self._counts(found.distinct, found.flagged, written.rows, count)
-        if not found.count and not written.rows and change is None:
+        counts = self._counts(rows_found.distinct, rows_found.flagged, written.rows, count)
+        if not rows_found.count and not written.rows and change is None:
             return target.unchanged(request, counts)
-        removal = remove_rows(target, plan, found)
+        removal = remove_rows(target, plan, rows_found)
         changes = NOTHING_WRITTEN
         if target.rules.change_files:
-            changes = self._changes(pairs, updated, inserted, size=size * (2 * found.count + count))
+            changes = self._changes(pairs, updated, inserted, size=size * (2 * rows_found.count + count))
         delta = RowDelta(
             base=plan.base,
             request=request,
@@ -139,7 +139,7 @@ class MergeRun:
             vectors=removal.vectors,
             change_files=changes.files,
             metadata=change,
-            moved=found.flagged > 0,
+            moved=rows_found.flagged > 0,
             lineage=bool(target.lineage),
         )
         return commit(target, delta, MergeProbe(self.join, self.rows, plan, source, pairs))
@@ -163,10 +163,10 @@ class MergeRun:
         """The source rows that matched no target row, as rows of the table."""
         names, clauses = self.names, self.merge.inserts
         matched = pairs.where(f"{names.source} IS NOT NULL").selectExpr(f"{names.source} AS {names.row}")
-        alone = source.join(matched, F.expr(f"{names.source} = {names.row}"), "left_anti")
-        chosen = alone.withColumn(names.clause, number_of(clauses, {NOT_MATCHED: "true"}))
-        chosen = chosen.where(f"{names.clause} IS NOT NULL")
-        rows = chosen.select(names.clause, self.join.new_rows(clauses, old=False))
+        unmatched = source.join(matched, F.expr(f"{names.source} = {names.row}"), "left_anti")
+        numbered = unmatched.withColumn(names.clause, number_of(clauses, {NOT_MATCHED: "true"}))
+        numbered = numbered.where(f"{names.clause} IS NOT NULL")
+        rows = numbered.select(names.clause, self.join.new_rows(clauses, old=False))
         rows = self._completed(rows.select(f"{names.new}.*", names.clause), clauses)
         return with_null_lineage(rows, self.target.lineage)
 
@@ -178,12 +178,12 @@ class MergeRun:
         rows = with_padding(rows, rules.schema)
         if not rules.generated:
             return rows.drop(self.names.clause)
-        given: dict[str, list[int]] = {name: [] for name in rules.generated}
+        assigning: dict[str, list[int]] = {name: [] for name in rules.generated}
         for n, clause in clauses:
-            for name in self._assigned(clause) & given.keys():
-                given[name].append(n)
-        conditions = {name: number.isin(numbers) for name, numbers in given.items() if numbers}
-        rows = with_generated(rows, rules, list(given), given=conditions)
+            for name in self._assigned(clause) & assigning.keys():
+                assigning[name].append(n)
+        conditions = {name: number.isin(numbers) for name, numbers in assigning.items() if numbers}
+        rows = with_generated(rows, rules, list(assigning), conditions=conditions)
         return rows.drop(self.names.clause)
 
     def _assigned(self, clause: Clause) -> set[str]:

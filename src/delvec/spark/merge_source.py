@@ -11,13 +11,13 @@ from pyspark.sql import functions as F
 
 from delvec.spark.commit_and_rerun import Rows, source_frame
 
-# More than any source has: `coalesce` then keeps its partitions as they are.
+# More partitions than any source has, so that `coalesce` does not change their number.
 _ALL_PARTITIONS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class KeptRows:
-    """The source's rows, kept by Spark, each with a number of its own in the column ``number``."""
+    """The source's rows, checkpointed by Spark, each with a unique number in the column ``number``."""
 
     frame: DataFrame
     number: str
@@ -25,44 +25,48 @@ class KeptRows:
 
 
 class MergeSource:
-    """A frame is kept at the first run and used by all; what makes a frame is asked anew for each run."""
+    """A DataFrame is checkpointed in the first run and reused in later runs. A function that returns one is
+    called for each run.
+    """
 
-    def __init__(self, given: Rows) -> None:
-        self._given = given
-        self._kept: KeptRows | None = None
-        self.remade = not isinstance(given, DataFrame)
+    def __init__(self, source: Rows) -> None:
+        self._source = source
+        self._kept_rows: KeptRows | None = None
+        self.remade = not isinstance(source, DataFrame)
 
     def frame(self) -> DataFrame:
-        """The rows as they are given, at the beginning of a run."""
+        """The rows as the user passed them. Called at the beginning of each run."""
         if self.remade:
-            self._kept = None
-        return source_frame(self._given)
+            self._kept_rows = None
+        return source_frame(self._source)
 
     def kept(self, frame: DataFrame, number: str, aggregates: Sequence[str]) -> KeptRows:
-        """The rows, and the values of the aggregates over them."""
-        if self._kept is None:
-            self._kept = _materialised(frame, number, aggregates)
-            return self._kept
-        rows = self._kept.frame.withColumnRenamed(self._kept.number, number)
-        return KeptRows(rows, number, _asked(rows, aggregates))
+        """The checkpointed rows, and the values of the aggregates over them."""
+        if self._kept_rows is None:
+            self._kept_rows = _materialised(frame, number, aggregates)
+            return self._kept_rows
+        rows = self._kept_rows.frame.withColumnRenamed(self._kept_rows.number, number)
+        return KeptRows(rows, number, _aggregate(rows, aggregates))
 
 
 def _materialised(frame: DataFrame, number: str, aggregates: Sequence[str]) -> KeptRows:
-    """A lost part of what is kept fails the job: nothing that runs later can see other rows.
+    """Checkpoint the rows. If Spark loses a part of the checkpoint, the job fails: a later job never sees
+    other rows.
 
-    `coalesce` makes Spark forget how the rows are ordered and partitioned. Kept rows that remember it do not
-    compare equal when they are used twice in a plan, and Spark would not find what was persisted of them.
+    `coalesce` drops what Spark knows about the order and partitioning of the rows. With this knowledge, two
+    uses of the rows in a plan do not compare equal, and Spark would not reuse data that was persisted from
+    them.
     """
-    seen = Observation()
+    observation = Observation()
     numbered = frame.withColumn(number, F.monotonically_increasing_id()).coalesce(_ALL_PARTITIONS)
-    kept = numbered.observe(seen, *map(F.expr, aggregates)).localCheckpoint(eager=True)
-    # Connect tells nothing of what was observed while it kept the rows, and where tasks run twice the rows
-    # kept may be the other attempt's: they are there to be asked.
-    twice = str(frame.sparkSession.conf.get("spark.speculation", "false")).lower() == "true"
-    values = {} if twice else seen.get
-    return KeptRows(kept, number, values or _asked(kept, aggregates))
+    checkpoint = numbered.observe(observation, *map(F.expr, aggregates)).localCheckpoint(eager=True)
+    # Connect returns no observed values for a checkpoint. With speculation, the observed values may be from
+    # another attempt than the checkpointed rows. In both cases, aggregate the checkpointed rows.
+    speculative = str(frame.sparkSession.conf.get("spark.speculation", "false")).lower() == "true"
+    values = {} if speculative else observation.get
+    return KeptRows(checkpoint, number, values or _aggregate(checkpoint, aggregates))
 
 
-def _asked(rows: DataFrame, aggregates: Sequence[str]) -> Mapping[str, Any]:
+def _aggregate(rows: DataFrame, aggregates: Sequence[str]) -> Mapping[str, Any]:
     values: Mapping[str, Any] = rows.selectExpr(*aggregates).collect()[0].asDict()
     return values

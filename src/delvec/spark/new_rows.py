@@ -26,29 +26,29 @@ def conformed(
     frame: DataFrame,
     schema: Schema,
     *,
-    beside: Sequence[str] = (),
+    extra: Sequence[str] = (),
     absent: Mapping[str, Column] | None = None,
 ) -> DataFrame:
     """The frame's rows in the table's columns. A column that the frame does not have gets its value from
-    ``absent``, or else null. An unknown column is refused, except for the columns ``beside`` the table's,
-    which stay unchanged.
+    ``absent``, or else null. An unknown column is refused, except for the ``extra`` columns, which stay
+    unchanged.
     """
     _verify_unique(frame.schema)
-    given = {field.name.lower(): field for field in frame.schema}
-    known = {field.name.lower() for field in schema} | {name.lower() for name in beside}
+    frame_fields = {field.name.lower(): field for field in frame.schema}
+    allowed = {field.name.lower() for field in schema} | {name.lower() for name in extra}
     for name in frame.columns:
-        if name.lower() not in known:
+        if name.lower() not in allowed:
             expected = ", ".join(field.name for field in schema)
             raise InvalidOperationError(f"unknown column {name!r} in the new rows, expected {expected}")
     columns = []
     for field in schema:
-        source, data_type = given.get(field.name.lower()), spark_type(field.type)
+        source, data_type = frame_fields.get(field.name.lower()), spark_type(field.type)
         if source is None:
             column = (absent or {}).get(field.name, F.lit(None).cast(data_type))
         else:
             column = assigned(F.col(quoted(source.name)), source.dataType, data_type, field.name)
         columns.append(column.alias(field.name))
-    return frame.select(*columns, *(F.col(quoted(name)) for name in beside))
+    return frame.select(*columns, *(F.col(quoted(name)) for name in extra))
 
 
 def evolved(schema: Schema, rows: T.StructType) -> Schema:
@@ -72,16 +72,16 @@ def _merged(old: DataType, new: DataType) -> DataType:
 
 
 def _merged_fields(old: Struct, new: Struct) -> list[Field]:
-    given = {field.name.lower(): field for field in new}
+    new_fields = {field.name.lower(): field for field in new}
     fields = [
-        replace(field, type=_merged(field.type, given[field.name.lower()].type))
-        if field.name.lower() in given
+        replace(field, type=_merged(field.type, new_fields[field.name.lower()].type))
+        if field.name.lower() in new_fields
         else field
         for field in old
     ]
-    known = {field.name.lower() for field in old}
+    old_names = {field.name.lower() for field in old}
     # Existing rows have no value for a new column, so it is nullable.
-    return fields + [replace(field, nullable=True) for field in new if field.name.lower() not in known]
+    return fields + [replace(field, nullable=True) for field in new if field.name.lower() not in old_names]
 
 
 def _verify_unique(rows: T.StructType) -> None:

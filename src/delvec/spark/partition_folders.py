@@ -43,13 +43,15 @@ def in_folder_names(plan: ScanPlan, constants: tuple[Field, ...]) -> Mask:
     keys = [folders.indices.to_numpy(zero_copy_only=False)]
     keys += [_codes(values.field(field.name)) for field in constants]
     # Many files share few distinct pairs of folder and values: compare each pair once.
-    distinct, first, back = np.unique(np.stack(keys, axis=1), axis=0, return_index=True, return_inverse=True)
+    distinct, first, inverse = np.unique(
+        np.stack(keys, axis=1), axis=0, return_index=True, return_inverse=True
+    )
     names = folders.dictionary.to_pylist()
     agrees = [
         _agrees(names[row[0]], constants, values[int(at)].as_py())
         for row, at in zip(distinct, first, strict=True)
     ]
-    return np.array(agrees, dtype=bool)[back.reshape(-1)]
+    return np.array(agrees, dtype=bool)[inverse.reshape(-1)]
 
 
 def same_partitions(plan: ScanPlan, spec: PartitionSpec, written: pa.ChunkedArray) -> Rows:
@@ -107,10 +109,10 @@ def _agrees(folder: str, constants: tuple[Field, ...], values: dict[str, Any]) -
     return True
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float) and math.isnan(one) and math.isnan(other):
+def _same(value: Any, other: Any) -> bool:
+    if isinstance(value, float) and isinstance(other, float) and math.isnan(value) and math.isnan(other):
         return True
-    return bool(one == other) and (one is None) == (other is None)
+    return bool(value == other) and (value is None) == (other is None)
 
 
 def _parsed(text: str, data_type: DataType) -> Any:

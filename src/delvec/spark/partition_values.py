@@ -65,21 +65,21 @@ def _text(field: PartitionField, rules: WriteRules) -> Column:
 
 def _string_text(value: str, field: PartitionField, rules: WriteRules) -> Column:
     text = f"nullif({value}, '')" if rules.empty_partition_is_null else value
-    staged = F.expr(f"concat('{_MARK}', {text})")
-    refused = rules.refused_partition_text
-    if refused is None:
-        return staged
-    message = f"partition column {field.name} has the value {refused!r}, which means null in a partition"
+    marked = F.expr(f"concat('{_MARK}', {text})")
+    reserved = rules.refused_partition_text
+    if reserved is None:
+        return marked
+    message = f"partition column {field.name} has the value {reserved!r}, which means null in a partition"
     failure = F.raise_error(F.lit(violation(message))).cast("string")
-    return F.when(F.expr(value) == refused, failure).otherwise(staged)
+    return F.when(F.expr(value) == reserved, failure).otherwise(marked)
 
 
 def _source_type(schema: Schema, field: PartitionField) -> DataType:
-    found: DataType = schema
+    data_type: DataType = schema
     for name in field.source:
-        assert isinstance(found, Struct)
-        found = next(inner.type for inner in found if inner.name == name)
-    return found
+        assert isinstance(data_type, Struct)
+        data_type = next(inner.type for inner in data_type if inner.name == name)
+    return data_type
 
 
 def _typed(texts: Sequence[str | None], data_type: DataType) -> pa.Array:

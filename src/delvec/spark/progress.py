@@ -1,4 +1,4 @@
-"""Progress reports: a verb reports what it has done while it runs. Without a listener nothing happens.
+"""Progress reports: a verb reports its progress while it runs. Without a listener, reports are ignored.
 
 The listener runs in the thread of the verb's caller, so it must be fast.
 """
@@ -14,23 +14,23 @@ FILES_WRITTEN = "files written"
 VECTORS_STORED = "vectors stored"
 
 Listener = Callable[[str, int], None]
-"""Called with what was done (one of the names above) and how many were added."""
+"""Called with the kind of progress (one of the names above) and the increment."""
 
 _listener: ContextVar[Listener | None] = ContextVar("delvec_progress", default=None)
 
 
 @contextmanager
 def reported_to(listener: Listener) -> Iterator[None]:
-    """Verbs that run inside report their progress to ``listener``."""
-    before = _listener.set(listener)
+    """Inside the context, verbs report their progress to ``listener``."""
+    token = _listener.set(listener)
     try:
         yield
     finally:
-        _listener.reset(before)
+        _listener.reset(token)
 
 
-def tell(what: str, count: int) -> None:
-    """Report that ``count`` more were done."""
+def tell(kind: str, count: int) -> None:
+    """Report that the count of this kind has grown by ``count``."""
     listener = _listener.get()
     if listener is not None:
-        listener(what, count)
+        listener(kind, count)

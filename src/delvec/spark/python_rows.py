@@ -31,14 +31,14 @@ _UNSIGNED = {
 }
 
 
-def frame_of(spark: SparkSession, given: Any, schema: Schema | None) -> DataFrame:
+def frame_of(spark: SparkSession, rows: Any, schema: Schema | None) -> DataFrame:
     """The rows as a DataFrame. ``schema`` is the table's schema, or None for a new table."""
-    if isinstance(given, DataFrame):
-        return given
-    if schema is not None and isinstance(given, list | tuple) and not given:
+    if isinstance(rows, DataFrame):
+        return rows
+    if schema is not None and isinstance(rows, list | tuple) and not rows:
         return spark.createDataFrame([], logical(schema))
     try:
-        table = _arrow_table(given, schema)
+        table = _arrow_table(rows, schema)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise InvalidOperationError(f"the rows do not fit the table's columns: {error}") from None
     # Times without a zone stay without one here. Store assignment converts them in the session's time zone if
@@ -49,17 +49,17 @@ def frame_of(spark: SparkSession, given: Any, schema: Schema | None) -> DataFram
     return spark.createDataFrame(table, kinds)
 
 
-def _arrow_table(given: Any, schema: Schema | None) -> pa.Table:
-    if type(given).__module__.split(".")[0] == "pandas" and hasattr(given, "columns"):
-        return pa.Table.from_pandas(given, preserve_index=False).replace_schema_metadata()
-    if isinstance(given, pa.RecordBatch):
-        return _plain(pa.Table.from_batches([given]))
-    if hasattr(given, "__arrow_c_stream__"):
-        return _plain(pa.table(given))
-    if isinstance(given, list | tuple) and not hasattr(given, "_fields"):
-        return _from_list(given, schema)
+def _arrow_table(rows: Any, schema: Schema | None) -> pa.Table:
+    if type(rows).__module__.split(".")[0] == "pandas" and hasattr(rows, "columns"):
+        return pa.Table.from_pandas(rows, preserve_index=False).replace_schema_metadata()
+    if isinstance(rows, pa.RecordBatch):
+        return _plain(pa.Table.from_batches([rows]))
+    if hasattr(rows, "__arrow_c_stream__"):
+        return _plain(pa.table(rows))
+    if isinstance(rows, list | tuple) and not hasattr(rows, "_fields"):
+        return _from_list(rows, schema)
     expected = _ACCEPTED if schema is not None else f"a schema (a StructType or DDL text), {_ACCEPTED}"
-    raise InvalidOperationError(f"rows are {type(given).__name__}, expected {expected}")
+    raise InvalidOperationError(f"rows are {type(rows).__name__}, expected {expected}")
 
 
 def _plain(table: pa.Table) -> pa.Table:
@@ -80,14 +80,14 @@ def _spark_arrow(kind: pa.DataType) -> pa.DataType:
 def _from_list(rows: Sequence[Any], schema: Schema | None) -> pa.Table:
     names = [field.name for field in schema] if schema is not None else None
     records = [_record(row, names) for row in rows]
-    columns_given = dict.fromkeys(name for record in records for name in record)
-    if not columns_given:
+    record_names = dict.fromkeys(name for record in records for name in record)
+    if not record_names:
         raise InvalidOperationError("rows are an empty list, expected at least one row with its columns")
-    known = {} if schema is None else {field.name.lower(): field.type for field in schema}
+    types = {} if schema is None else {field.name.lower(): field.type for field in schema}
     columns = {}
-    for name in columns_given:
+    for name in record_names:
         values = [record.get(name) for record in records]
-        kind = known.get(name.lower())
+        kind = types.get(name.lower())
         if kind == Primitive("timestamp"):
             values = [_zoned(value) for value in values]
         try:

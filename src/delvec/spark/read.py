@@ -76,7 +76,9 @@ def _selected(columns: Sequence[str] | str, schema: Schema, *, case_sensitive: b
     for name in names:
         fields = schema.find(name, case_sensitive=case_sensitive)
         if len(fields) != 1:
-            known = ", ".join(field.name for field in schema)
-            raise InvalidOperationError(f"unknown column {name!r} in columns, expected some of {known}")
+            column_names = ", ".join(field.name for field in schema)
+            raise InvalidOperationError(
+                f"unknown column {name!r} in columns, expected some of {column_names}"
+            )
         verify_spark_type(fields[0])
     return [quoted(name) for name in names]

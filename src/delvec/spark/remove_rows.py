@@ -128,7 +128,7 @@ def _rewrite(target: Target, plan: ScanPlan, vectors: pa.Table) -> WrittenFiles:
     remaining = with_new_vectors(plan, vectors)
     frame = target.scan_located(remaining) if target.lineage else target.scan(remaining)
     frame = frame.drop(*place_columns(target.schema))
-    rows = conformed(frame, target.rules.schema, beside=target.lineage)
+    rows = conformed(frame, target.rules.schema, extra=target.lineage)
     remaining_shares = 1 - _deleted_shares(plan, vectors.column("cardinality"))
     size = int(plan.files.column("size").to_numpy() @ remaining_shares)
     return write_rows(rows, target.storage, target.rules, size=size, extra=target.lineage)

@@ -12,9 +12,9 @@ _NO_COLUMNS = Struct(())
 
 def verify_new_names(schema: Schema, current: Schema = _NO_COLUMNS) -> None:
     """Refuse new top-level columns with a reserved name. Columns of the ``current`` schema are not new."""
-    known = {field.name.lower() for field in current}
+    current_names = {field.name.lower() for field in current}
     for field in schema:
-        if field.name.lower() in RESERVED and field.name.lower() not in known:
+        if field.name.lower() in RESERVED and field.name.lower() not in current_names:
             raise InvalidOperationError(
                 f"column {field.name!r} has a name that Spark reserves, expected a name other "
                 f"than {' and '.join(RESERVED)}"

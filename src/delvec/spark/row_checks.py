@@ -27,8 +27,8 @@ def checked(frame: DataFrame, rules: WriteRules) -> DataFrame:
 
 def kept_to(frame: DataFrame, condition: str | Column, message: str) -> DataFrame:
     """The frame with a check: a job that computes it fails if the condition is not true for a row."""
-    within = F.expr(condition) if isinstance(condition, str) else condition
-    return _guarded(frame, [(F.coalesce(within, F.lit(False)), message)])  # noqa: FBT003
+    is_satisfied = F.expr(condition) if isinstance(condition, str) else condition
+    return _guarded(frame, [(F.coalesce(is_satisfied, F.lit(False)), message)])  # noqa: FBT003
 
 
 def violation(message: str) -> str:
@@ -40,8 +40,8 @@ def _conditions(rules: WriteRules) -> Iterator[tuple[Column, str]]:
     for present, name in _not_null(rules.schema, ()):
         yield present, f"null in NOT NULL column {name}"
     for name, text in rules.generated.items():
-        kept = F.col(quoted(name)).eqNullSafe(F.expr(text))
-        yield kept, f"value of generated column {name} differs from its expression {text}"
+        is_equal = F.col(quoted(name)).eqNullSafe(F.expr(text))
+        yield is_equal, f"value of generated column {name} differs from its expression {text}"
     for constraint in rules.constraints:
         yield _holds(constraint), f"constraint {constraint.name} ({constraint.condition}) is violated"
 
@@ -60,12 +60,12 @@ def _holds(constraint: Constraint) -> Column:
 def _not_null(schema: Schema, path: tuple[str, ...]) -> Iterator[tuple[Column, str]]:
     """A condition for each NOT NULL column and field. A field of a null struct does not violate it."""
     for field in schema:
-        here = (*path, field.name)
+        field_path = (*path, field.name)
         if not field.nullable:
-            present = _column(here).isNotNull()
-            yield (_column(path).isNull() | present if path else present), ".".join(here)
+            present = _column(field_path).isNotNull()
+            yield (_column(path).isNull() | present if path else present), ".".join(field_path)
         if isinstance(field.type, Struct):
-            yield from _not_null(field.type, here)
+            yield from _not_null(field.type, field_path)
 
 
 def _column(path: tuple[str, ...]) -> Column:
@@ -81,8 +81,8 @@ def _guarded(frame: DataFrame, conditions: Sequence[tuple[Column, str]]) -> Data
     """
     if not conditions:
         return frame
-    broken = F.coalesce(*(F.when(~kept, F.lit(violation(message))) for kept, message in conditions))
+    error = F.coalesce(*(F.when(~condition, F.lit(violation(message))) for condition, message in conditions))
     fields = frame.schema.fields
     guard = next((field for field in fields if not isinstance(field.dataType, NullType)), fields[0])
-    value = F.when(broken.isNull(), F.col(quoted(guard.name)))
-    return frame.withColumn(guard.name, value.otherwise(F.raise_error(broken).cast(guard.dataType)))
+    value = F.when(error.isNull(), F.col(quoted(guard.name)))
+    return frame.withColumn(guard.name, value.otherwise(F.raise_error(error).cast(guard.dataType)))

@@ -48,15 +48,17 @@ def parts_with_lineage(
         ),
     )
     prefix, (path, row) = own_prefix(plan.schema), place_columns(plan.schema)
-    named, first, version = (f"{prefix}lineage_{name}" for name in ("path", "first", "version"))
+    path_column, first, version = (f"{prefix}lineage_{name}" for name in ("path", "first", "version"))
     files = pa.table(
         {
-            named: pa.array([file_path(p) for p in plan.files.column("location").to_pylist()], pa.string()),
+            path_column: pa.array(
+                [file_path(p) for p in plan.files.column("location").to_pylist()], pa.string()
+            ),
             first: plan.files.column("first_row_id"),
             version: plan.files.column("row_version"),
         }
     )
-    of_files = F.broadcast(spark.createDataFrame(files))
+    file_table = F.broadcast(spark.createDataFrame(files))
     stored_id, stored_version = map(quoted, columns)
     lineage = [
         f"coalesce({stored_id}, {first} + {row}) AS {stored_id}",
@@ -64,9 +66,9 @@ def parts_with_lineage(
     ]
 
     def with_lineage(part: ScanPart) -> ScanPart:
-        others = [name for name in part.frame.columns if name not in columns]
-        joined = part.frame.join(of_files, F.expr(f"{path} = {named}"), "left")
-        return replace(part, frame=joined.selectExpr(*map(quoted, others), *lineage))
+        other_columns = [name for name in part.frame.columns if name not in columns]
+        joined = part.frame.join(file_table, F.expr(f"{path} = {path_column}"), "left")
+        return replace(part, frame=joined.selectExpr(*map(quoted, other_columns), *lineage))
 
     return [with_lineage(part) for part in scan_parts(spark, wider, storage, loader)]
 

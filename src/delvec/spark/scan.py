@@ -1,11 +1,11 @@
-"""A ``ScanPlan`` as a DataFrame: native Parquet scans whose plan leaves out deleted rows.
+"""A ``ScanPlan`` as a DataFrame: native Parquet scans whose plan filters out deleted rows.
 
     files without deletes    a plain scan
     files with deletes       the scan with a filter on an array of bits (`vector_words`), for a few files
                              whose deleted rows are dense; otherwise the scan anti-joined to a table of bits
                              (`vector_chunks`)
 
-Each group of files (`file_groups`) is one scan. No row goes through Python.
+Each group of files (`file_groups`) is one scan. No row is passed through Python.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ DRIVER_CHUNK_BYTES = 64 << 20
 BROADCAST_CHUNK_BYTES = 1 << 30
 """Larger chunks are not broadcast: Spark chooses the join."""
 
-# Columns of our own, after a prefix that no column of the table has.
+# Columns that only the scan uses. Their prefix is one that no column of the table has.
 _FILE, _ROW, _INDEX, _LABEL, _HIDDEN_PATH = "file", "row", "index", "label", "hidden"
 _KEY, _WORDS = "key", "words"
 _PATH, _KNOWN, _VALUES = "path", "known", "values"
@@ -114,8 +114,8 @@ def _place_names(schema: Schema) -> PlaceNames:
 def own_prefix(schema: Schema, *others: str) -> str:
     """A prefix that no column name starts with: no logical or physical name, and none of ``others``."""
     names = (*others, *(name for field in schema for name in (field.name, field.physical_name)))
-    prefix, taken = "__delvec_", [name.lower() for name in names]
-    while any(other.startswith(prefix) for other in taken):
+    prefix, used = "__delvec_", [name.lower() for name in names]
+    while any(other.startswith(prefix) for other in used):
         prefix += "_"
     return prefix
 
@@ -179,7 +179,7 @@ class _GroupScan:
         return selected(frame, [self._column(field) for field in group.schema])
 
     def part(self) -> ScanPart:
-        """All rows with their places, deleted rows included, and what tells the deleted rows."""
+        """All rows with their places, deleted rows included, and the data that identifies deleted rows."""
         group = self.group
         files = self._read()
         frame, place = self._with_place(files, located=True)
@@ -304,8 +304,8 @@ class _GroupScan:
             columns[_VALUES] = column_values(partitions, self.specs.values(), names)
             types[_VALUES] = StructType([spark_field(f) for f in self.group.constants])
         schema = StructType([StructField(self._own(name), kind) for name, kind in types.items()])
-        named = {self._own(name): column for name, column in columns.items()}
-        return self.spark.createDataFrame(pa.table(named), schema)
+        renamed = {self._own(name): column for name, column in columns.items()}
+        return self.spark.createDataFrame(pa.table(renamed), schema)
 
     def _deleted(self, key: FileKey) -> Words | DataFrame | None:
         """The deleted rows of the files: as words, or as chunks to which the scan is joined."""

@@ -1,9 +1,9 @@
-"""The rows of one native scan with their places, and what tells which of them are deleted.
+"""The rows of one native scan with their places, and the data that identifies deleted rows.
 
 The scans of a plan are parts of one table. Verbs filter and join each part and unite the results: a union
 ends the code that Spark generates for a scan, so every row would be copied before the filter.
 
-Looking up whether a row is deleted takes time for each row. So deleted rows are left out last if that is
+Looking up whether a row is deleted takes time for each row. So deleted rows are filtered out last if that is
 safe: after a join or a condition that cannot raise an error. A condition that can raise one must not see a
 deleted row.
 """
@@ -45,8 +45,8 @@ class PlaceNames:
 class ScanPart:
     """The rows of one scan, deleted rows included.
 
-    ``deleted`` tells the deleted rows: words for a filter, or chunks to join. None: no row is deleted, and
-    the frame has no columns ``number`` and ``index``.
+    ``deleted`` identifies the deleted rows: words for a filter, or chunks to join. None: no row is deleted,
+    and the frame has no columns ``number`` and ``index``.
     """
 
     frame: DataFrame

@@ -58,15 +58,15 @@ def verify_running(spark: SparkSession) -> None:
 
 
 def session_storage_options(
-    spark: SparkSession, place: str, given: Mapping[str, str] | None
+    spark: SparkSession, place: str, options: Mapping[str, str] | None
 ) -> dict[str, str]:
     """The storage options for a location: those given, or else the session's ``spark.hadoop.fs.*``.
 
     The storage itself reads the environment. Local files need no options, and getting the session's settings
     takes as long as a small read.
     """
-    if given:
-        return dict(given)
+    if options:
+        return dict(options)
     if location.normalize(place).startswith("/"):
         return {}
     return {key: value for key, value in _all_settings(spark).items() if key.startswith(_HADOOP + "fs.")}
@@ -76,26 +76,26 @@ def kept_frame(spark: SparkSession, *columns: str) -> DataFrame:
     """An empty DataFrame with these columns (expressions), for the analysis of expressions. Cached per
     session.
     """
-    with _changed:
-        kept = _frames.setdefault(spark, {})
-        if columns not in kept:
-            if len(kept) == _MAX_FRAMES:
-                del kept[next(iter(kept))]  # the oldest
-            kept[columns] = spark.range(0, numPartitions=1).selectExpr(*columns)
-        return kept[columns]
+    with _overrides_changed:
+        frames = _frames.setdefault(spark, {})
+        if columns not in frames:
+            if len(frames) == _MAX_FRAMES:
+                del frames[next(iter(frames))]  # the oldest
+            frames[columns] = spark.range(0, numPartitions=1).selectExpr(*columns)
+        return frames[columns]
 
 
 @contextmanager
-def settings(spark: SparkSession, **wanted: str) -> Iterator[None]:
+def settings(spark: SparkSession, **overrides: str) -> Iterator[None]:
     """Change settings (``__`` for dots in names) inside the context; afterwards restore the old values.
 
-    Threads that share a session may be inside at the same time if they want the same values: the first saves
-    the old values, the last restores them. A thread that wants another value waits for them.
+    Threads that share a session may be inside at the same time if they set the same values: the first saves
+    the old values, the last restores them. A thread that sets another value waits for them.
     """
-    names = {name.replace("__", "."): value for name, value in wanted.items()}
-    with _changed:
+    names = {name.replace("__", "."): value for name, value in overrides.items()}
+    with _overrides_changed:
         active = _overrides.setdefault(spark, {})
-        _changed.wait_for(
+        _overrides_changed.wait_for(
             lambda: all(name not in active or active[name].value == names[name] for name in names)
         )
         for name, value in names.items():
@@ -103,10 +103,10 @@ def settings(spark: SparkSession, **wanted: str) -> Iterator[None]:
     try:
         yield
     finally:
-        with _changed:
+        with _overrides_changed:
             for name in names:
                 _restore(spark, active, name)
-            _changed.notify_all()
+            _overrides_changed.notify_all()
 
 
 @dataclass(slots=True)
@@ -118,7 +118,7 @@ class _Override:
     users: int = 0
 
 
-_changed = threading.Condition()
+_overrides_changed = threading.Condition()
 _frames: WeakKeyDictionary[SparkSession, dict[tuple[str, ...], DataFrame]] = WeakKeyDictionary()
 _overrides: WeakKeyDictionary[SparkSession, dict[str, _Override]] = WeakKeyDictionary()
 

@@ -32,35 +32,35 @@ class Value(NamedTuple):
 Targets = dict[str, list[Value]]
 
 
-def verified(given: object, what: str) -> dict[str, str | Column]:
+def verified(assignments: object, what: str) -> dict[str, str | Column]:
     """The names and expressions, after a check of their types. ``what`` names the clause in errors."""
-    if not isinstance(given, Mapping):
+    if not isinstance(assignments, Mapping):
         raise InvalidOperationError(
-            f"{what} is {type(given).__name__}, expected a dict of column and expression"
+            f"{what} is {type(assignments).__name__}, expected a dict of column and expression"
         )
-    for name, value in given.items():
+    for name, value in assignments.items():
         if not isinstance(name, str):
             raise InvalidOperationError(f"a column in {what} is {name!r}, expected its name")
         if not isinstance(value, str | Column):
             raise InvalidOperationError(
                 f"{what} of {name} is {value!r}, expected a Spark SQL string or a Column"
             )
-    return dict(given)
+    return dict(assignments)
 
 
 def resolve(
-    given: Assignments, schema: Schema, frame: DataFrame, what: str, *, case_sensitive: bool
+    assignments: Assignments, schema: Schema, frame: DataFrame, what: str, *, case_sensitive: bool
 ) -> Targets:
     """The expressions for each top-level column.
 
     The expressions are computed from rows of ``frame``. ``what`` names the clause in errors.
     """
-    verified(given, what)
-    if not given:
+    verified(assignments, what)
+    if not assignments:
         raise InvalidOperationError(f"{what} is empty, expected at least one column")
-    paths = assigned_paths(given, schema, what, case_sensitive=case_sensitive)
-    verify_expressions(frame, {f"{what} of {name}:": value for name, value in given.items()})
-    columns = [expression(value) for value in given.values()]
+    paths = assigned_paths(assignments, schema, what, case_sensitive=case_sensitive)
+    verify_expressions(frame, {f"{what} of {name}:": value for name, value in assignments.items()})
+    columns = [expression(value) for value in assignments.values()]
     targets: Targets = {}
     for (name, *path), column, field in zip(paths, columns, frame.select(*columns).schema, strict=True):
         targets.setdefault(name, []).append(Value(tuple(path), column, field.dataType))
@@ -68,11 +68,11 @@ def resolve(
 
 
 def assigned_paths(
-    given: Assignments, schema: Schema, what: str, *, case_sensitive: bool
+    assignments: Assignments, schema: Schema, what: str, *, case_sensitive: bool
 ) -> list[tuple[str, ...]]:
     """The path of each assigned column or field. A column that is assigned twice is refused."""
     paths: list[tuple[str, ...]] = []
-    for name in given:
+    for name in assignments:
         path = _path(name, schema, what, case_sensitive=case_sensitive)
         if any(other[: len(path)] == path[: len(other)] for other in paths):
             raise InvalidOperationError(f"{what} sets column {name} twice")
@@ -107,18 +107,18 @@ def _with(column: Column, field: Field, path: tuple[str, ...], value: Column) ->
 
 def _path(name: str, schema: Schema, what: str, *, case_sensitive: bool) -> tuple[str, ...]:
     """The path of the column, or of the field inside it, in the schema's spelling."""
-    whole = schema.find(name, case_sensitive=case_sensitive)
-    if len(whole) == 1:
-        return (whole[0].name,)
-    inside, names = schema, []
+    columns = schema.find(name, case_sensitive=case_sensitive)
+    if len(columns) == 1:
+        return (columns[0].name,)
+    struct, names = schema, []
     for part in name_parts(name) or [name]:
-        fields = inside.find(part, case_sensitive=case_sensitive)
+        fields = struct.find(part, case_sensitive=case_sensitive)
         if len(fields) != 1:
-            known = ", ".join(field.name for field in inside)
+            field_names = ", ".join(field.name for field in struct)
             problem = "ambiguous" if fields else "unknown"
-            raise InvalidOperationError(f"{problem} column {name!r} in {what}, expected one of {known}")
+            raise InvalidOperationError(f"{problem} column {name!r} in {what}, expected one of {field_names}")
         names.append(fields[0].name)
-        inside = fields[0].type if isinstance(fields[0].type, Struct) else Struct(())
+        struct = fields[0].type if isinstance(fields[0].type, Struct) else Struct(())
     return tuple(names)
 
 

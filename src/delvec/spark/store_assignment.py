@@ -30,27 +30,27 @@ def assigned(value: Column, old: T.DataType, new: T.DataType, name: str) -> Colu
     if isinstance(old, T.StructType) and isinstance(new, T.StructType):
         return _struct(value, old, new, name)
     if isinstance(old, T.ArrayType) and isinstance(new, T.ArrayType):
-        return F.transform(value, lambda one: assigned(one, old.elementType, new.elementType, name))
+        return F.transform(value, lambda element: assigned(element, old.elementType, new.elementType, name))
     if isinstance(old, T.MapType) and isinstance(new, T.MapType):
         return _map(value, old, new, name)
     _verify_assignable(old, new, name)
     if _always_fits(old, new):
         return value.cast(new)
-    fitting = value.try_cast(new)
+    result = value.try_cast(new)
     reason = f"{VIOLATION}value does not fit column {name} of type {new.simpleString()}: "
     message = F.concat(F.lit(reason), value.cast("string"), F.lit(VIOLATION))
-    lost = value.isNotNull() & fitting.isNull()
-    return F.when(lost, F.raise_error(message).cast(new)).otherwise(fitting)
+    lost = value.isNotNull() & result.isNull()
+    return F.when(lost, F.raise_error(message).cast(new)).otherwise(result)
 
 
 def _struct(value: Column, old: T.StructType, new: T.StructType, name: str) -> Column:
-    known = {field.name.lower(): field for field in old}
+    old_fields = {field.name.lower(): field for field in old}
     for field in old:
         if field.name.lower() not in {other.name.lower() for other in new}:
             raise InvalidOperationError(f"unknown field {name}.{field.name}, expected {_names(new)}")
     parts = []
     for field in new:
-        place, source = f"{name}.{field.name}", known.get(field.name.lower())
+        place, source = f"{name}.{field.name}", old_fields.get(field.name.lower())
         if source is None and not field.nullable:
             raise InvalidOperationError(f"field {place} is missing, but it is NOT NULL")
         inner = (
@@ -66,7 +66,7 @@ def _map(value: Column, old: T.MapType, new: T.MapType, name: str) -> Column:
     if not _same(old.keyType, new.keyType):
         value = F.transform_keys(value, lambda key, _: assigned(key, old.keyType, new.keyType, f"{name}.key"))
     return F.transform_values(
-        value, lambda _, one: assigned(one, old.valueType, new.valueType, f"{name}.value")
+        value, lambda _, element: assigned(element, old.valueType, new.valueType, f"{name}.value")
     )
 
 

@@ -56,14 +56,14 @@ def store_vectors(bits: DataFrame, plan: ScanPlan, storage: Storage, store: Stor
     check_executors(spark, "the rows found are too many for the driver, and the executors cannot store them")
     files = spark.createDataFrame(_files(plan))
     tasks = max(1, math.ceil(bits_size(plan) / _TASK_BYTES))
-    named = bits.toDF(*_BITS).join(files, "path", "left")
+    joined = bits.toDF(*_BITS).join(files, "path", "left")
     root, options = storage.root, dict(storage.options)
 
     def stored(group: pa.Table) -> pa.Table:
         return _stored(open_storage(root, options), store, group)
 
     bucket = F.pmod(F.col(_FILE), F.lit(tasks)).alias(_BUCKET)
-    vectors = named.groupBy(bucket).applyInArrow(stored, _DDL).toArrow()
+    vectors = joined.groupBy(bucket).applyInArrow(stored, _DDL).toArrow()
     tell(ROWS_FOUND, sum(vectors.column("count").to_pylist()))
     tell(VECTORS_STORED, len(vectors))
     return vectors
@@ -85,9 +85,9 @@ def _files(plan: ScanPlan) -> pa.Table:
 def _stored(storage: Storage, store: StoreVectors, group: pa.Table) -> pa.Table:
     """The new vectors of the files in ``group``, which has a row for each chunk, stored."""
     chunks = sorted(group.to_pylist(), key=lambda row: (row[_FILE] is None, row[_FILE]))
-    files = [list(of) for _, of in groupby(chunks, key=lambda row: row[_FILE])]
-    old = DeleteLoader(storage).load(described([of[0][_OLD_DELETES] or [] for of in files]))
-    vectors = [_new_vector(of, before) for of, before in zip(files, old, strict=True)]
+    files = [list(rows) for _, rows in groupby(chunks, key=lambda row: row[_FILE])]
+    old = DeleteLoader(storage).load(described([rows[0][_OLD_DELETES] or [] for rows in files]))
+    vectors = [_new_vector(rows, before) for rows, before in zip(files, old, strict=True)]
     places = store(storage, [vector.pop("rows") for vector in vectors])
     stored = [
         vector | {"location": location, "offset": offset, "length": length}
@@ -101,11 +101,11 @@ def _new_vector(rows: list[dict[str, Any]], old: Bitmap | None) -> dict[str, Any
     first = rows[0]
     if first[_FILE] is None:
         raise FormatError("a scan found rows in a file that is not in its plan", path=first["path"])
-    found = Bitmap.from_numpy(positions([(row["chunk"], row["bits"]) for row in rows]))
-    for bitmap in (found, old or found):
+    new_rows = Bitmap.from_numpy(positions([(row["chunk"], row["bits"]) for row in rows]))
+    for bitmap in (new_rows, old or new_rows):
         _verify_inside(bitmap, first)
     counts = {name: sum(row[name] for row in rows) for name in ("count", "flagged")}
-    return new_vector(first[_FILE], found, old) | counts
+    return new_vector(first[_FILE], new_rows, old) | counts
 
 
 def _verify_inside(bitmap: Bitmap, row: dict[str, Any]) -> None:

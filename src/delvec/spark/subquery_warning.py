@@ -37,12 +37,12 @@ def warn_of_captured_columns(
         parsed = sqlglot.parse_one(f"SELECT 1 WHERE {where}", read="spark")
     except SqlglotError:
         return
-    known = {name.lower() for name in columns}
+    target_columns = {name.lower() for name in columns}
     for select in parsed.find_all(exp.Select):
         if select is not parsed:
-            for column, comparison in _captured(spark, select, known, alias):
+            for column, comparison in _captured(spark, select, target_columns, alias):
                 warnings.warn(_message(column, comparison, alias), SubqueryScopeWarning, stacklevel=2)
-            for column in _escaped(spark, select, known):
+            for column in _escaped(spark, select, target_columns):
                 warnings.warn(_message_of_escape(column, alias), SubqueryScopeWarning, stacklevel=2)
 
 
@@ -63,21 +63,21 @@ def _message_of_escape(column: exp.Column, alias: str | None) -> str:
 
 
 def _captured(
-    spark: SparkSession, select: exp.Select, known: Collection[str], alias: str | None
+    spark: SparkSession, select: exp.Select, target_columns: Collection[str], alias: str | None
 ) -> Iterator[tuple[exp.Column, exp.Binary]]:
     tables = _tables(select)
     names = {table.alias_or_name.lower() for table in tables}
     qualifiers = {column.table.lower() for column in select.find_all(exp.Column)}
     if (alias and alias.lower() in qualifiers) or qualifiers - names - {""}:
         return  # the subquery is correlated
-    inside: set[str] | None = None
+    subquery_columns: set[str] | None = None
     for comparison in _own_comparisons(select):
         bare = [side for side in comparison.find_all(exp.Column) if not side.table]
-        column = next((side for side in bare if side.name.lower() in known), None)
+        column = next((side for side in bare if side.name.lower() in target_columns), None)
         if column is None:
             continue
-        inside = _columns(spark, tables) if inside is None else inside
-        if column.name.lower() in inside:
+        subquery_columns = _columns(spark, tables) if subquery_columns is None else subquery_columns
+        if column.name.lower() in subquery_columns:
             yield column, comparison
 
 
@@ -91,16 +91,18 @@ def _own_comparisons(select: exp.Select) -> Iterator[exp.Binary]:
                 yield comparison
 
 
-def _escaped(spark: SparkSession, select: exp.Select, known: Collection[str]) -> Iterator[exp.Column]:
+def _escaped(
+    spark: SparkSession, select: exp.Select, target_columns: Collection[str]
+) -> Iterator[exp.Column]:
     """The columns without a qualifier that the subquery of an IN selects and that none of its tables has."""
     bare = [column for column in select.expressions if isinstance(column, exp.Column) and not column.table]
-    bare = [column for column in bare if column.name.lower() in known]
+    bare = [column for column in bare if column.name.lower() in target_columns]
     if not bare or not _is_in_operand(select):
         return
-    inside = [_columns_of(spark, table) for table in _tables(select)]
-    if not inside or None in inside:
+    subquery_columns = [_columns_of(spark, table) for table in _tables(select)]
+    if not subquery_columns or None in subquery_columns:
         return
-    names = {name for columns in inside for name in columns or ()}
+    names = {name for columns in subquery_columns for name in columns or ()}
     names |= {column.alias.lower() for column in select.expressions if isinstance(column, exp.Alias)}
     yield from (column for column in bare if column.name.lower() not in names)
 
@@ -122,8 +124,8 @@ def _tables(select: exp.Select) -> list[exp.Expression]:
 
 def _columns(spark: SparkSession, tables: Collection[exp.Expression]) -> set[str]:
     """The columns of the tables and views that Spark knows."""
-    of_each = (_columns_of(spark, table) for table in tables)
-    return {column for columns in of_each for column in columns or ()}
+    column_sets = (_columns_of(spark, table) for table in tables)
+    return {column for columns in column_sets for column in columns or ()}
 
 
 def _columns_of(spark: SparkSession, table: exp.Expression) -> set[str] | None:

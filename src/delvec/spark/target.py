@@ -100,7 +100,7 @@ class Target:
             snapshot = table.snapshot()
         if alias is None and default_alias is not None and not snapshot.schema.find(default_alias):
             alias = default_alias
-        load_rules, loader = _loaded_once(snapshot, verb), DeleteLoader(table.storage)
+        load_rules, loader = _rules_loader(snapshot, verb), DeleteLoader(table.storage)
         settings = sql_settings(spark)
         return cls(spark, table, snapshot, verb, settings, load_rules, run, level, alias, deletes=loader)
 
@@ -117,7 +117,7 @@ class Target:
         """The same version with the rules that apply after ``change``."""
         if change.schema is not None:
             verify_new_names(change.schema, self.schema)
-        return replace(self, load_rules=_loaded_once(self.snapshot, self.verb, change))
+        return replace(self, load_rules=_rules_loader(self.snapshot, self.verb, change))
 
     def grown(self, rows: StructType) -> Target:
         """The target after its columns are extended by those that only ``rows`` have (``rules.change``)."""
@@ -157,7 +157,7 @@ class Target:
         return plan
 
     def _condition(self, where: str | Column | None) -> Condition | None:
-        """The condition that prunes; None where delvec cannot read ``where`` as Spark does."""
+        """The condition that prunes; None if delvec cannot parse ``where`` as Spark does."""
         if not isinstance(where, str) or self._alias_is_a_column:
             return None
         try:
@@ -213,7 +213,7 @@ class Target:
         return tuple(field.name for field in lineage_fields(self.rules))
 
     def read(self, where: str | Column | None, verb: Verb) -> Read:
-        """What a statement reads that looks for the rows for which ``where`` is true."""
+        """What a statement reads to find the rows for which ``where`` is true."""
         condition = where if isinstance(where, str) else None
         return Read(condition, isolation=self.level or self.snapshot.isolation(verb))
 
@@ -223,24 +223,24 @@ class Target:
         return OperationResult(self.snapshot.version, metrics, counts=counts)
 
 
-def _loaded_once(
+def _rules_loader(
     snapshot: Snapshot, verb: Verb, change: MetadataChange | None = None
 ) -> Callable[[], WriteRules]:
     @functools.cache
     def rules() -> WriteRules:
-        loaded = snapshot.rules(verb, change)
+        resolved = snapshot.rules(verb, change)
         if verb not in (Verb.DELETE, Verb.ALTER):
-            for column in loaded.schema:
+            for column in resolved.schema:
                 verify_spark_type(column)
-        return loaded
+        return resolved
 
     return rules
 
 
 def split_by_match(plan: ScanPlan) -> tuple[ScanPlan, ScanPlan]:
     """The files that hold only matching rows, and those that must be read."""
-    whole = plan.files.column("match").to_numpy(zero_copy_only=False) == MATCH_ALL
-    return plan.at(np.flatnonzero(whole)), plan.at(np.flatnonzero(~whole))
+    is_full_match = plan.files.column("match").to_numpy(zero_copy_only=False) == MATCH_ALL
+    return plan.at(np.flatnonzero(is_full_match)), plan.at(np.flatnonzero(~is_full_match))
 
 
 def cannot_fail(plan: ScanPlan, where: str | Column) -> bool:
@@ -259,10 +259,10 @@ def live_rows(plan: ScanPlan) -> int | None:
 
 def row_size(plan: ScanPlan) -> int:
     """The approximate size of a stored row, in bytes."""
-    known = plan.files.filter(pc.greater(pc.fill_null(plan.files.column("record_count"), 0), 0))
-    if not len(known):
+    counted = plan.files.filter(pc.greater(pc.fill_null(plan.files.column("record_count"), 0), 0))
+    if not len(counted):
         return _ROW_BYTES
-    rows, size = (pc.sum(known.column(name)).as_py() for name in ("record_count", "size"))
+    rows, size = (pc.sum(counted.column(name)).as_py() for name in ("record_count", "size"))
     return max(1, int(size // rows))
 
 

@@ -59,10 +59,10 @@ def padded(column: Column, data_type: DataType) -> Column:
         case Text(length=length):
             return F.when(F.length(column) < length, F.rpad(column, length, " ")).otherwise(column)
         case Array(element):
-            return F.transform(column, lambda one: padded(one, element))
+            return F.transform(column, lambda item: padded(item, element))
         case Map(key, value):
-            column = F.transform_keys(column, lambda one, _: padded(one, key))
-            return F.transform_values(column, lambda _, one: padded(one, value))
+            column = F.transform_keys(column, lambda item, _: padded(item, key))
+            return F.transform_values(column, lambda _, item: padded(item, value))
         case Struct(fields):
             parts = [padded(column[field.name], field.type).alias(field.name) for field in fields]
             return F.when(column.isNotNull(), F.struct(*parts))
@@ -84,19 +84,19 @@ def fits(column: Column, data_type: DataType) -> Column:
         case Text():
             return column.isNull() | (F.length(column) <= data_type.length)
         case Array(element):
-            return column.isNull() | F.forall(column, lambda one: fits(one, element))
+            return column.isNull() | F.forall(column, lambda item: fits(item, element))
         case Map(key, value):
             parts = ((F.map_keys(column), key), (F.map_values(column), value))
-            inside = [F.forall(part, _test(kind)) for part, kind in parts if has_length(kind)]
+            conditions = [F.forall(part, _test(kind)) for part, kind in parts if has_length(kind)]
         case Struct(fields):
-            inside = [fits(column[field.name], field.type) for field in fields if has_length(field.type)]
+            conditions = [fits(column[field.name], field.type) for field in fields if has_length(field.type)]
         case _:
-            inside = []
-    return column.isNull() | reduce(and_, inside, F.lit(True))  # noqa: FBT003
+            conditions = []
+    return column.isNull() | reduce(and_, conditions, F.lit(True))  # noqa: FBT003
 
 
 def _test(data_type: DataType) -> Callable[[Column], Column]:
-    return lambda one: fits(one, data_type)
+    return lambda item: fits(item, data_type)
 
 
 def _without_char(data_type: DataType) -> DataType:

@@ -1,7 +1,7 @@
 """Partition transforms as Spark SQL: native expressions whose result no session setting changes.
 
 Timestamps with a zone are counted in UTC, timestamps without a zone as they are. Numbers before 1970 are
-rounded down, as Iceberg's specification asks.
+rounded down, as Iceberg's specification requires.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _bucket(column: str, source: DataType, width: int) -> str | None:
 def _truncate(column: str, source: DataType, width: int) -> str | None:
     match source:
         case Primitive("byte" | "short" | "integer" | "long"):
-            # As decimals no difference overflows; what then does not fit the type is an error, never null.
+            # Decimals do not overflow here. A result that does not fit the type is an error, never null.
             number = f"CAST({column} AS DECIMAL(20,0))"
             return _fitting(f"{number} - pmod({number}, CAST({width} AS DECIMAL(20,0)))", column, source)
         case Decimal(precision, scale) if precision < 38 or scale < 7:  # Spark rounds differences of others
@@ -94,11 +94,11 @@ def _fitting(number: str, column: str, source: DataType) -> str:
     """The number in the column's type. One that does not fit is an error, also in a session without ANSI
     mode.
     """
-    fitting = f"TRY_CAST({number} AS {type_text(source)})"
+    result = f"TRY_CAST({number} AS {type_text(source)})"
     failure = (
         f"CAST(raise_error('a truncated partition value is too small for {source}') AS {type_text(source)})"
     )
-    return f"CASE WHEN {column} IS NOT NULL THEN coalesce({fitting}, {failure}) END"
+    return f"CASE WHEN {column} IS NOT NULL THEN coalesce({result}, {failure}) END"
 
 
 def _utc_date(column: str, source: DataType) -> str:

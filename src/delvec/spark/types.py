@@ -153,21 +153,21 @@ def from_spark(struct: spark.StructType) -> Schema:
     return schema
 
 
-def schema_from(given: DataFrame | spark.StructType | str) -> Schema:
+def schema_from(source: DataFrame | spark.StructType | str) -> Schema:
     """The schema that a user gives: a DataFrame, a schema, or its DDL text."""
-    match given:
+    match source:
         case spark.StructType():
-            return from_spark(given)
+            return from_spark(source)
         case str():
             try:
-                return from_spark(parse_ddl(given))
+                return from_spark(parse_ddl(source))
             except PySparkException as error:
-                raise InvalidOperationError(f"schema {given!r} is invalid: {error}") from None
+                raise InvalidOperationError(f"schema {source!r} is invalid: {error}") from None
         case DataFrame():
             # A column without nulls in these rows may get nulls later.
-            return as_nullable(from_spark(given.schema))
+            return as_nullable(from_spark(source.schema))
     raise InvalidOperationError(
-        f"rows or schema are {type(given).__name__}, expected a DataFrame or a schema"
+        f"rows or schema are {type(source).__name__}, expected a DataFrame or a schema"
     )
 
 
@@ -187,8 +187,8 @@ def _from_spark(data_type: spark.DataType) -> DataType:
             return char(data_type.length)
         case spark.VarcharType():
             return varchar(data_type.length)
-    for name, known in _PRIMITIVES.items():
-        if type(known) is type(data_type):
+    for name, candidate in _PRIMITIVES.items():
+        if type(candidate) is type(data_type):
             return Primitive(name)
     raise UnsupportedFeatureError(
         f"type {data_type.simpleString()} cannot be stored", feature=data_type.simpleString()

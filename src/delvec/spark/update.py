@@ -1,5 +1,5 @@
-"""UPDATE: one pass finds the rows and computes their new values. Old rows are deleted, new rows go to new
-files.
+"""UPDATE: one pass finds the rows and computes their new values. Deletes the old rows, and writes the new
+rows to new files.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def update_request(where: str | Column | None) -> Request:
     return Request(Operation.UPDATE, None if where is None else shown(where))
 
 
-def update(target: Target, given: Assignments, where: str | Column | None) -> OperationResult | Rerun:
+def update(target: Target, assignments: Assignments, where: str | Column | None) -> OperationResult | Rerun:
     """Set columns in the rows for which ``where`` is true; without it, in all rows."""
     target.verify_removable()
     case_sensitive = target.settings.case_sensitive
     # Analysing against an empty frame is cheaper than against the scan, and possible before the plan.
-    targets = resolve(given, target.schema, target.empty(), "set", case_sensitive=case_sensitive)
+    targets = resolve(assignments, target.schema, target.empty(), "set", case_sensitive=case_sensitive)
     plan = target.plan(None) if where is None else target.plan_verified(where)
     frame = target.matching(plan, where, lineage=True)
     new = {
@@ -48,20 +48,20 @@ def update(target: Target, given: Assignments, where: str | Column | None) -> Op
         for field in target.schema
         if field.name in targets
     }
-    plain = has_few_rows(plan) and not any(map(has_query, (where, *given.values())))
+    plain = has_few_rows(plan) and not any(map(has_query, (where, *assignments.values())))
     with not_adaptive(target.spark, when=plain):
-        both = _both(frame, new, target).persist(StorageLevel.MEMORY_AND_DISK)
+        old_and_new = _old_and_new(frame, new, target).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         with not_adaptive(target.spark, when=plain):
-            found = find(target, plan, both, place_columns(target.schema))
-        if not found.count:
+            rows_found = find(target, plan, old_and_new, place_columns(target.schema))
+        if not rows_found.count:
             return target.unchanged(update_request(where), RowCounts(updated=0))
-        return _committed(target, plan, both, found, where)
+        return _committed(target, plan, old_and_new, rows_found, where)
     finally:
-        both.unpersist()
+        old_and_new.unpersist()
 
 
-def _both(frame: DataFrame, new: Mapping[str, Column], target: Target) -> DataFrame:
+def _old_and_new(frame: DataFrame, new: Mapping[str, Column], target: Target) -> DataFrame:
     """The file and position of each row, the new row, and the old row if change files need it.
 
     Everything except the new values is passed to Spark as text: a Column would cost several calls into the
@@ -77,8 +77,8 @@ def _both(frame: DataFrame, new: Mapping[str, Column], target: Target) -> DataFr
     # Generated columns are computed from the new row, under the names of the table's columns.
     rows = frame.selectExpr(*columns, *old, *_columns(target.schema, values))
     rows = with_generated(with_padding(rows, target.schema), target.rules, generated)
-    kept = [quoted(_old(target))] if old else []
-    return rows.selectExpr(*columns, *kept, _struct(target.schema, {}, _new(target)))
+    old_column = [quoted(_old(target))] if old else []
+    return rows.selectExpr(*columns, *old_column, _struct(target.schema, {}, _new(target)))
 
 
 def _struct(schema: Schema, values: Mapping[str, str], name: str) -> str:
@@ -92,16 +92,16 @@ def _columns(schema: Schema, values: Mapping[str, str]) -> list[str]:
 
 
 def _committed(
-    target: Target, plan: ScanPlan, both: DataFrame, found: FoundRows, where: str | Column | None
+    target: Target, plan: ScanPlan, old_and_new: DataFrame, rows_found: FoundRows, where: str | Column | None
 ) -> OperationResult | Rerun:
-    size = row_size(plan) * found.count
-    after = with_padding(moved(both, target.lineage, _new(target)), target.schema)
+    size = row_size(plan) * rows_found.count
+    after = with_padding(moved(old_and_new, target.lineage, _new(target)), target.schema)
     after = checked(after, target.rules)
     written = write_rows(after, target.storage, target.rules, size=size, extra=target.lineage)
-    removal = remove_rows(target, plan, found)
+    removal = remove_rows(target, plan, rows_found)
     changes = NOTHING_WRITTEN
     if target.rules.change_files:
-        before, now = both.select(f"{_old(target)}.*"), after.drop(*target.lineage)
+        before, now = old_and_new.select(f"{_old(target)}.*"), after.drop(*target.lineage)
         images = [(change_files.BEFORE, before), (change_files.AFTER, now)]
         changes = change_files.write_changes(target, images, size=2 * size)
     delta = RowDelta(
@@ -109,7 +109,7 @@ def _committed(
         request=update_request(where),
         read=target.read(where, Verb.UPDATE),
         verb=Verb.UPDATE,
-        counts=RowCounts(updated=found.distinct, copied=removal.written.rows),
+        counts=RowCounts(updated=rows_found.distinct, copied=removal.written.rows),
         added=all_files(written.files, removal.written.files),
         removed=removal.removed,
         rewritten=removal.rewritten,

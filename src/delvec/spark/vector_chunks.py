@@ -50,40 +50,40 @@ def chunks_of(bitmaps: Sequence[Bitmap], first_keys: Rows) -> pa.Table:
     """The chunks of all files, given the deleted rows and the key of the first chunk of each."""
     batches = [
         batch
-        for lot in _lots(bitmaps)
-        for batch in chunk_batches([(int(first_keys[file]), bitmaps[file]) for file in lot])
+        for group in _file_groups(bitmaps)
+        for batch in chunk_batches([(int(first_keys[file]), bitmaps[file]) for file in group])
     ]
     return pa.Table.from_batches(batches, schema=CHUNKS_SCHEMA)
 
 
-def _lots(bitmaps: Sequence[Bitmap]) -> Iterator[list[int]]:
-    """The files in lots that are expanded together: many with few deleted rows, or one with many."""
-    lot: list[int] = []
+def _file_groups(bitmaps: Sequence[Bitmap]) -> Iterator[list[int]]:
+    """The files in groups that are expanded together: many with few deleted rows, or one with many."""
+    group: list[int] = []
     positions = 0
     for file, bitmap in enumerate(bitmaps):
-        if lot and positions + bitmap.cardinality > _POSITIONS_AT_ONCE:
-            yield lot
-            lot, positions = [], 0
-        lot.append(file)
+        if group and positions + bitmap.cardinality > _POSITIONS_AT_ONCE:
+            yield group
+            group, positions = [], 0
+        group.append(file)
         positions += bitmap.cardinality
-    if lot:
-        yield lot
+    if group:
+        yield group
 
 
 def chunk_batches(vectors: Sequence[tuple[int, Bitmap]]) -> Iterator[pa.RecordBatch]:
     """The chunks of vectors, each given with a key: the key of chunk ``n`` is that key plus ``n``."""
-    of_files = [vector.to_numpy() for _, vector in vectors]
-    positions = np.concatenate(of_files)
+    positions_by_file = [vector.to_numpy() for _, vector in vectors]
+    positions = np.concatenate(positions_by_file)
     keys = np.concatenate(
-        [key + (rows >> CHUNK_BITS) for (key, _), rows in zip(vectors, of_files, strict=True)]
+        [key + (rows >> CHUNK_BITS) for (key, _), rows in zip(vectors, positions_by_file, strict=True)]
     )
     # A chunk starts where the key changes: positions are in order, and no two files share a key.
     starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
     ends = np.append(starts[1:], len(positions))
     for at in range(0, len(starts), _CHUNKS_AT_ONCE):
         first, last = starts[at : at + _CHUNKS_AT_ONCE], ends[at : at + _CHUNKS_AT_ONCE]
-        some = positions[first[0] : last[-1]]
-        yield _batch(keys[first], _words(some, last - first))
+        chunk_positions = positions[first[0] : last[-1]]
+        yield _batch(keys[first], _words(chunk_positions, last - first))
 
 
 def _words(positions: Rows, counts: Rows) -> Rows:

@@ -21,18 +21,20 @@ def version_number(version: object) -> int | None:
     return int(version)
 
 
-def instant_of(spark: SparkSession, given: dt.datetime | str) -> dt.datetime:
+def instant_of(spark: SparkSession, timestamp: dt.datetime | str) -> dt.datetime:
     """The timestamp, with its time zone.
 
     A datetime without a zone is in Python's local time, like those that ``collect`` returns; a text without
     a zone is in the session's time zone, as in ``TIMESTAMP AS OF``.
     """
-    if isinstance(given, str):
-        return _from_text(spark, given)
-    if not isinstance(given, dt.datetime):
-        raise InvalidOperationError(f"timestamp is {given!r}, expected a datetime or text")
+    if isinstance(timestamp, str):
+        return _from_text(spark, timestamp)
+    if not isinstance(timestamp, dt.datetime):
+        raise InvalidOperationError(f"timestamp is {timestamp!r}, expected a datetime or text")
     # The ``astimezone`` of a pandas Timestamp does not know the local time zone.
-    plain: dt.datetime = given.to_pydatetime(warn=False) if hasattr(given, "to_pydatetime") else given
+    plain: dt.datetime = (
+        timestamp.to_pydatetime(warn=False) if hasattr(timestamp, "to_pydatetime") else timestamp
+    )
     return plain if plain.tzinfo is not None else plain.astimezone()
 
 

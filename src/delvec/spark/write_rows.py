@@ -87,8 +87,8 @@ def write_rows(
     spark, prefix = frame.sparkSession, own_prefix(rules.schema)
     texts = [f"{prefix}p{number}" for number in range(len(rules.spec.fields))]
     staged = f"{STAGING}/{uuid.uuid4()}"
-    named = [text.alias(name) for text, name in zip(partition_texts(rules), texts, strict=True)]
-    rows = _laid_out(selected(frame, [*_stored(rules, extra), *named]), texts, rules, size)
+    partition_columns = [text.alias(name) for text, name in zip(partition_texts(rules), texts, strict=True)]
+    rows = _laid_out(selected(frame, [*_stored(rules, extra), *partition_columns]), texts, rules, size)
     writer = rows.write.options(**_OPTIONS)
     if texts:
         writer = writer.partitionBy(*texts)
@@ -131,8 +131,8 @@ def _stored(rules: WriteRules, extra: Sequence[str]) -> list[str | Column]:
     fields = [field for field in rules.schema if field.name not in absent]
     fields += [lineage[name] for name in extra if name in lineage]
     columns = [_stored_column(field, with_ids=rules.with_ids) for field in fields]
-    others = [quoted(name) for name in extra if name not in lineage]
-    return [column for column in columns if column is not None] + others
+    other_columns = [quoted(name) for name in extra if name not in lineage]
+    return [column for column in columns if column is not None] + other_columns
 
 
 def _stored_column(field: Field, *, with_ids: bool) -> str | Column | None:
@@ -213,8 +213,8 @@ def _placed(
         suffix = name.partition(".")[2].rpartition(".c000.")[2]
         names.append(f"part-{number:05d}-{write}.{suffix}")
     values = typed_values(rules.spec, texts)
-    chosen = rules.folders(values)
-    targets = ["/".join(filter(None, (folder, *pair))) for pair in zip(chosen, names, strict=True)]
+    folder_names = rules.folders(values)
+    targets = ["/".join(filter(None, (folder, *pair))) for pair in zip(folder_names, names, strict=True)]
 
     def place(pair: tuple[Entry, str]) -> None:
         source, target = pair

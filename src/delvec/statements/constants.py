@@ -32,11 +32,11 @@ def text_of(spark: SparkSession, token: Token) -> str:
 
 
 def properties(
-    spark: SparkSession, written: Sequence[Property], parameters: Parameters
+    spark: SparkSession, entries: Sequence[Property], parameters: Parameters
 ) -> dict[str, str | None]:
     """The properties by name; None for one without a value."""
     values: dict[str, str | None] = {}
-    for each in written:
+    for each in entries:
         key = ".".join(each.key.parts) if isinstance(each.key, Name) else text_of(spark, each.key)
         if key in values:
             raise InvalidOperationError(f"property {key} appears twice")

@@ -1,4 +1,4 @@
-"""Reading tokens one after another, and parts of the text that go to Spark unchanged."""
+"""Reading tokens one after another, and parts of the text that are passed to Spark unchanged."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Cursor:
         return all(self.ahead(n).word == word for n, word in enumerate(words))
 
     def takes(self, *words: str) -> bool:
-        """Whether these words come next; if so, moves behind them."""
+        """Whether the next tokens are these words; if so, moves past them."""
         if not self.sees(*words):
             return False
         self.at += len(words)
@@ -229,8 +229,8 @@ class Cursor:
         return items
 
     def error(self, problem: str) -> InvalidOperationError:
-        found = f"{self.here.text!r}" if self.here.kind is not Kind.END else "nothing more"
-        return syntax_error(self.source, self.here.start, f"found {found}, {problem}")
+        actual = f"{self.here.text!r}" if self.here.kind is not Kind.END else "nothing more"
+        return syntax_error(self.source, self.here.start, f"found {actual}, {problem}")
 
 
 def verify_brackets(source: str, tokens: Sequence[Token]) -> None:

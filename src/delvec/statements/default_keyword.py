@@ -40,7 +40,7 @@ def _values(query: Span) -> Iterator[tuple[int, Token]]:
     depth = place = 0
     while cursor.at < len(tokens):
         number, token = cursor.at, cursor.here
-        # Skip the type after ::, whose commas do not separate values; go into brackets.
+        # Skip the type after ::, whose commas do not separate values; enter brackets.
         cursor.at = cursor.after_group() if token.is_symbol("::") else number + 1
         if token.is_symbol("("):
             depth += 1

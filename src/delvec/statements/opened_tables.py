@@ -38,7 +38,7 @@ class Tables:
     def of(self, name: Name) -> Table:
         """The table with this name; TableNotFoundError if there is none."""
         reference = name.reference
-        assert reference is not None, name  # the caller has asked ``is_ours``
+        assert reference is not None, name  # the caller has checked ``is_ours``
         # delvec.`path` and delta.`path` are one table.
         key = reference.path if isinstance(reference, AtPath) else reference
         if key not in self._opened:

@@ -49,8 +49,8 @@ class Parameters:
             if marker.text == "?":
                 raise syntax_error(source, marker.start, "? has no value: args has names, so use :name")
             if marker.text[1:] not in args:
-                known = ", ".join(sorted(args)) or "none"
-                problem = f"{marker.text} has no value in args, which has {known}"
+                names = ", ".join(sorted(args)) or "none"
+                problem = f"{marker.text} has no value in args, which has {names}"
                 raise syntax_error(source, marker.start, problem)
             self._values[marker.start] = args[marker.text[1:]]
         unused = sorted(set(args) - {marker.text[1:] for marker in markers})
@@ -80,19 +80,19 @@ class Parameters:
         """
         replaced = {token.start for part in left_out for token in part.tokens}
         edits: list[Edit] = []
-        others: list[Token] = []
+        remaining: list[Token] = []
         for marker in span.tokens:
             if marker.kind is Kind.MARKER and marker.start not in replaced:
                 value = self.value(marker)
                 if isinstance(value, Column):
-                    others.append(marker)
+                    remaining.append(marker)
                 else:
                     edits.append(Edit(marker.start, marker.end, literal(value, marker.text)))
-        if not others:
+        if not remaining:
             return edits, None
         if self._named:
-            return edits, {marker.text[1:]: self.value(marker) for marker in others}
-        return edits, [self.value(marker) for marker in others]
+            return edits, {marker.text[1:]: self.value(marker) for marker in remaining}
+        return edits, [self.value(marker) for marker in remaining]
 
     def literals(self, span: Span) -> list[Edit]:
         """Edits that replace the markers of a part of the text by literals."""
@@ -189,7 +189,7 @@ def _verify_type(args: Arguments | None) -> None:
 
 
 def _verify_not_mixed(source: str, markers: Sequence[Token]) -> None:
-    others = [marker for marker in markers if (marker.text == "?") != (markers[0].text == "?")]
-    if others:
-        problem = f"found {others[0].text} beside {markers[0].text}, expected markers of one kind"
-        raise syntax_error(source, others[0].start, problem)
+    other_kind = [marker for marker in markers if (marker.text == "?") != (markers[0].text == "?")]
+    if other_kind:
+        problem = f"found {other_kind[0].text} beside {markers[0].text}, expected markers of one kind"
+        raise syntax_error(source, other_kind[0].start, problem)

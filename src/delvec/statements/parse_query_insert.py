@@ -52,14 +52,14 @@ def _inserts(cursor: Cursor, first: int, is_ours: IsOurs) -> Insert | MultiInser
     for start, end in zip(starts, [*starts[1:], len(cursor.tokens) - 1], strict=True):
         body = (*cursor.tokens[start + 1 : end], Token(Kind.END, "", cursor.tokens[end].start))
         inserts.append(parse_dml.insert(Cursor(cursor.source, body), is_target))
-    ours = [insert for insert in inserts if insert is not None]
-    if not ours:
+    delvec_inserts = [insert for insert in inserts if insert is not None]
+    if not delvec_inserts:
         return None
-    if len(ours) < len(inserts):
-        _refuse_mixed(ours, names)
+    if len(delvec_inserts) < len(inserts):
+        _refuse_mixed(delvec_inserts, names)
     cursor.at = len(cursor.tokens) - 1
-    whole = [replace(insert, query=_query(head, insert.query)) for insert in ours]
-    return whole[0] if len(whole) == 1 else MultiInsert(tuple(whole))
+    complete = [replace(insert, query=_query(head, insert.query)) for insert in delvec_inserts]
+    return complete[0] if len(complete) == 1 else MultiInsert(tuple(complete))
 
 
 def _starts(cursor: Cursor) -> list[int]:
@@ -94,11 +94,12 @@ def _pass_expressions(cursor: Cursor) -> None:
             return
 
 
-def _refuse_mixed(ours: Sequence[Insert], names: Sequence[Name]) -> None:
-    targets = {insert.table for insert in ours}
-    others = ", ".join(str(name) for name in names if name not in targets) or "a directory"
+def _refuse_mixed(delvec_inserts: Sequence[Insert], names: Sequence[Name]) -> None:
+    targets = {insert.table for insert in delvec_inserts}
+    delvec_targets = ", ".join(str(insert.table) for insert in delvec_inserts)
+    other_targets = ", ".join(str(name) for name in names if name not in targets) or "a directory"
     raise UnsupportedFeatureError(
-        f"INSERT writes {', '.join(str(each.table) for each in ours)} of delvec and {others} of Spark in one "
+        f"INSERT writes {delvec_targets} of delvec and {other_targets} of Spark in one "
         "statement, expected targets of one kind",
         feature="INSERT into tables of delvec and of Spark",
     )

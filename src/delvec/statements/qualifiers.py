@@ -51,8 +51,8 @@ class Qualifier:
     def _leads(self, parts: Sequence[str], size: int) -> bool:
         return len(parts) > size and all(map(self._same, parts[:size], self.names[-size:]))
 
-    def _same(self, one: str, other: str) -> bool:
-        return one == other or (not self.case_sensitive and one.lower() == other.lower())
+    def _same(self, name: str, other: str) -> bool:
+        return name == other or (not self.case_sensitive and name.lower() == other.lower())
 
     def has(self, name: str) -> bool:
         return bool(self.schema.find(name, case_sensitive=self.case_sensitive))
@@ -70,7 +70,7 @@ def without_qualifier(scopes: Scopes, table: Qualifier) -> list[Edit]:
 def short_paths(
     scopes: Scopes, tables: Mapping[int, Callable[[], Qualifier]], outer: Sequence[Qualifier] = ()
 ) -> list[Edit]:
-    """Edits that leave only the path of delta.`path` before a column.
+    """Edits that keep only the path of delta.`path` before a column.
 
     ``tables``: delvec's tables by the position of their names; ``outer``: tables that are visible everywhere.
     """

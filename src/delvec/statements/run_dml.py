@@ -143,10 +143,10 @@ class _Texts:
         edits = [*self._edits, *self.frames.parameters.literals(span)]
         if scopes is not None:
             bare = without_qualifier(scopes, self.target)
-            taken = {edit.start for edit in bare}
+            edited_positions = {edit.start for edit in bare}
             inner = self.frames.qualifiers(self.frames.nested(span))
             paths = short_paths(scopes, inner, [self.target])
-            edits += bare + [edit for edit in paths if edit.start not in taken]
+            edits += bare + [edit for edit in paths if edit.start not in edited_positions]
         return edited(span.source, span.start, span.end, edits)
 
 
@@ -185,7 +185,7 @@ def _put(values: dict[str, str], assignment: Assignment, target: Qualifier, tabl
     column = assignment.column
     parts = column.parts[target.length(column.parts) :]
     key = ".".join(map(quoted, parts))
-    if key.lower() in {known.lower() for known in values}:
+    if key.lower() in {name.lower() for name in values}:
         raise InvalidOperationError(f"column {column} appears twice")
     default = default_of(table, parts[0] if len(parts) == 1 else "", assignment.value)
     values[key] = text if default is None else default

@@ -25,7 +25,7 @@ _MODE = "spark.sql.sources.partitionOverwriteMode"
 
 
 def insert(frames: Frames, statement: Insert, *, dry_run: bool = False) -> OperationResult:
-    """``dry_run`` is for an INSERT that replaces rows: says what it would do."""
+    """Run the INSERT. ``dry_run``, for an INSERT that replaces rows: return what it would do."""
     source = _source(frames, statement)
     return _write(frames, statement, source, source.rows, dry_run=dry_run)
 
@@ -98,9 +98,9 @@ def _fixed(frames: Frames, table: Table, statement: Insert) -> Mapping[str, str]
     for column, value in statement.partition:
         name = partitions.get(column.parts[-1].lower())
         if name is None or len(column.parts) > 1:
-            known = ", ".join(partitions.values()) or "none"
+            expected = ", ".join(partitions.values()) or "none"
             raise InvalidOperationError(
-                f"{column} is not a partition column of {statement.table}, expected {known}"
+                f"{column} is not a partition column of {statement.table}, expected {expected}"
             )
         if name in seen:
             raise InvalidOperationError(f"partition column {name} appears twice")
@@ -123,10 +123,10 @@ def _columns(table: Table, statement: Insert, fixed: Mapping[str, str]) -> Seque
     names = table.schema.names
     if statement.columns is None:
         return [name for name in names if name not in fixed]
-    known = {name.lower(): name for name in names}
+    by_lower_case = {name.lower(): name for name in names}
     targets: list[str] = []
     for column in statement.columns:
-        name = known.get(column.parts[0].lower()) if len(column.parts) == 1 else None
+        name = by_lower_case.get(column.parts[0].lower()) if len(column.parts) == 1 else None
         if name is None:
             raise InvalidOperationError(
                 f"unknown column {column} in INSERT, expected one of {', '.join(names)}"
@@ -150,26 +150,28 @@ def _rows(
 
 
 def _renamed(query: DataFrame, schema: T.StructType, columns: Sequence[str]) -> DataFrame:
-    given = query.schema
-    if len(given) != len(columns):
+    query_schema = query.schema
+    if len(query_schema) != len(columns):
         raise InvalidOperationError(
-            f"the query has {len(given)} columns ({', '.join(given.names)}), expected {len(columns)}: "
-            f"{', '.join(columns)}"
+            f"the query has {len(query_schema)} columns ({', '.join(query_schema.names)}), "
+            f"expected {len(columns)}: {', '.join(columns)}"
         )
     frame = query.toDF(*columns)
     casts = [
-        F.col(quoted(name)).cast(wanted).alias(name) if wanted != field.dataType else F.col(quoted(name))
-        for name, field in zip(columns, given, strict=True)
-        for wanted in [_named_as(field.dataType, schema[name].dataType)]
+        F.col(quoted(name)).cast(data_type).alias(name)
+        if data_type != field.dataType
+        else F.col(quoted(name))
+        for name, field in zip(columns, query_schema, strict=True)
+        for data_type in [_named_as(field.dataType, schema[name].dataType)]
     ]
     return frame.select(*casts)
 
 
-def _named_as(given: T.DataType, wanted: T.DataType) -> T.DataType:
-    """``given`` with the field names of ``wanted``: the fields of structs match by position too."""
-    match given, wanted:
-        case T.StructType(), T.StructType() if len(given) == len(wanted):
-            pairs = zip(given, wanted, strict=True)
+def _named_as(data_type: T.DataType, target: T.DataType) -> T.DataType:
+    """``data_type`` with the field names of ``target``: the fields of structs match by position too."""
+    match data_type, target:
+        case T.StructType(), T.StructType() if len(data_type) == len(target):
+            pairs = zip(data_type, target, strict=True)
             return T.StructType(
                 [
                     T.StructField(new.name, _named_as(old.dataType, new.dataType), old.nullable)
@@ -177,8 +179,8 @@ def _named_as(given: T.DataType, wanted: T.DataType) -> T.DataType:
                 ]
             )
         case T.ArrayType(), T.ArrayType():
-            return T.ArrayType(_named_as(given.elementType, wanted.elementType), given.containsNull)
+            return T.ArrayType(_named_as(data_type.elementType, target.elementType), data_type.containsNull)
         case T.MapType(), T.MapType():
-            value = _named_as(given.valueType, wanted.valueType)
-            return T.MapType(_named_as(given.keyType, wanted.keyType), value, given.valueContainsNull)
-    return given
+            value = _named_as(data_type.valueType, target.valueType)
+            return T.MapType(_named_as(data_type.keyType, target.keyType), value, data_type.valueContainsNull)
+    return data_type

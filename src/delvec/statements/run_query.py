@@ -59,23 +59,23 @@ class Frames:
         it.
         """
         listed = before == _ALL_OF
-        ours = [each for each in relations(query, listed=listed) if self.tables.is_ours(each.name)]
-        versions = [span for r in ours for span in (r.version, r.timestamp) if span is not None]
+        delvec_tables = [each for each in relations(query, listed=listed) if self.tables.is_ours(each.name)]
+        versions = [span for r in delvec_tables for span in (r.version, r.timestamp) if span is not None]
         edits, args = self.parameters.for_query(query, versions)
         edits = [*edits, *replaced]
-        if not ours:
+        if not delvec_tables:
             with pointed_at(self.spark, query, around=(before, QUERY[1])):
                 text = edited(query.source, query.start, query.end, edits)
                 return self.spark.sql(before + text, args=args)
-        scopes = self.scopes(query, ours, before if listed else "")
-        frames = {f"t{number}": self.read(each, query, scopes) for number, each in enumerate(ours)}
+        scopes = self.scopes(query, delvec_tables, before if listed else "")
+        frames = {f"t{number}": self.read(each, query, scopes) for number, each in enumerate(delvec_tables)}
         edits = [Edit(edit.start, edit.end, _escaped(edit.text)) for edit in edits]
-        for name, relation in zip(frames, ours, strict=True):
+        for name, relation in zip(frames, delvec_tables, strict=True):
             edits += _replacing(relation, "{" + name + "}", _escaped)
-        edits += [] if scopes is None else short_paths(scopes, self.qualifiers(ours))
+        edits += [] if scopes is None else short_paths(scopes, self.qualifiers(delvec_tables))
         text = edited(query.source, query.start, query.end, edits, _escaped)
         with pointed_at(self.spark, query, around=(before, QUERY[1])):
-            # Spark's own way to use a DataFrame in a query. It leaves no view behind, even on Connect, which
+            # Spark's own way to use a DataFrame in a query. It creates no view, even on Connect, which
             # analyses a query each time it runs.
             return self.spark.sql(before + text, args=args, **frames)
 
@@ -90,9 +90,9 @@ class Frames:
         edits: list[Edit] = []
         try:
             for span in spans:
-                ours = self.nested(span)
-                scopes = self.scopes(span, ours) if ours else None
-                for relation in ours:
+                delvec_tables = self.nested(span)
+                scopes = self.scopes(span, delvec_tables) if delvec_tables else None
+                for relation in delvec_tables:
                     self._verify_other(relation, target)
                     views.append(f"_delvec_{uuid.uuid4().hex}")
                     self.read(relation, span, scopes).createTempView(views[-1])
@@ -114,9 +114,9 @@ class Frames:
         """The delvec tables that subqueries of an expression read."""
         return [relation for relation in nested_relations(span) if self.tables.is_ours(relation.name)]
 
-    def qualifiers(self, ours: Sequence[Relation]) -> Mapping[int, Callable[[], Qualifier]]:
+    def qualifiers(self, delvec_tables: Sequence[Relation]) -> Mapping[int, Callable[[], Qualifier]]:
         """The qualifiers of these tables, by the position of their names."""
-        return {relation.span.start: partial(self._qualifier, relation) for relation in ours}
+        return {relation.span.start: partial(self._qualifier, relation) for relation in delvec_tables}
 
     def _qualifier(self, relation: Relation) -> Qualifier:
         schema = snapshot_of(self.tables.of(relation.name), *self._version_of(relation)).schema
@@ -153,33 +153,35 @@ class Frames:
             self._versions[start] = version, timestamp
         return self._versions[start]
 
-    def _version(self, written: Span) -> int:
-        (token, *others) = written.tokens
+    def _version(self, expression: Span) -> int:
+        (token, *more_tokens) = expression.tokens
         value = self.parameters.value(token) if token.kind is Kind.MARKER else token.text.strip("'\"")
-        if others or isinstance(value, bool) or not str(value).isdecimal():
-            problem = f"version is {written.text}, expected a whole number"
-            raise syntax_error(written.source, written.start, problem)
+        if more_tokens or isinstance(value, bool) or not str(value).isdecimal():
+            problem = f"version is {expression.text}, expected a whole number"
+            raise syntax_error(expression.source, expression.start, problem)
         return int(value)
 
-    def _instant(self, written: Span) -> dt.datetime:
+    def _instant(self, expression: Span) -> dt.datetime:
         """The value of a timestamp expression; without a time zone it is in the session's."""
-        query = f"SELECT unix_micros(CAST(({self.parameters.text(written)}) AS TIMESTAMP_LTZ))"
+        query = f"SELECT unix_micros(CAST(({self.parameters.text(expression)}) AS TIMESTAMP_LTZ))"
         try:
-            with pointed_at(self.spark, written):
+            with pointed_at(self.spark, expression):
                 micros = self.spark.sql(query).collect()[0][0]
         except PySparkException as error:
-            raise InvalidOperationError(f"timestamp {written.text} is invalid: {reason_of(error)}") from None
+            raise InvalidOperationError(
+                f"timestamp {expression.text} is invalid: {reason_of(error)}"
+            ) from None
         if micros is None:
-            problem = f"timestamp {written.text} is null, expected a time"
-            raise syntax_error(written.source, written.start, problem)
+            problem = f"timestamp {expression.text} is null, expected a time"
+            raise syntax_error(expression.source, expression.start, problem)
         return _EPOCH + dt.timedelta(microseconds=micros)
 
 
-def _replacing(relation: Relation, text: str, kept: Callable[[str], str]) -> list[Edit]:
+def _replacing(relation: Relation, text: str, convert: Callable[[str], str]) -> list[Edit]:
     """Edits that replace a table's name and version by ``text``, with the table's name as its alias."""
     edits = [Edit(relation.span.start, relation.span.end, text)]
     if relation.alias is None and relation.alias_at is not None:
-        alias = kept(quoted(relation.name.parts[-1]))
+        alias = convert(quoted(relation.name.parts[-1]))
         edits.append(Edit(relation.alias_at, relation.alias_at, f" AS {alias}"))
     return edits
 

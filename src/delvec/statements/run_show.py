@@ -106,9 +106,9 @@ def _column_of(schema: Schema, statement: DescribeTable, *, case_sensitive: bool
     first, *nested = statement.column.parts
     fields = schema.find(first, case_sensitive=case_sensitive)
     if len(fields) != 1:
-        known = ", ".join(field.name for field in schema)
+        column_names = ", ".join(field.name for field in schema)
         raise InvalidOperationError(
-            f"{statement.table} has no column {statement.column}, expected one of {known}"
+            f"{statement.table} has no column {statement.column}, expected one of {column_names}"
         )
     if nested:
         raise UnsupportedFeatureError(
@@ -137,9 +137,9 @@ def columns(frames: Frames, statement: ShowColumns) -> DataFrame:
 
 def table_properties(frames: Frames, statement: ShowProperties) -> DataFrame:
     """All properties, or one; if the table does not have it, the row says so, as in Spark."""
-    known = snapshot_of(frames.tables.of(statement.table)).properties
-    rows = sorted(known.items())
+    values = snapshot_of(frames.tables.of(statement.table)).properties
+    rows = sorted(values.items())
     if statement.key is not None:
         (key,) = properties(frames.spark, [statement.key], frames.parameters)
-        rows = [(key, known.get(key, f"Table {statement.table} does not have property: {key}"))]
+        rows = [(key, values.get(key, f"Table {statement.table} does not have property: {key}"))]
     return frames.spark.createDataFrame(rows, "key string, value string")

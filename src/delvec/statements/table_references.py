@@ -5,7 +5,7 @@ a common table expression. FROM inside the parentheses of a function, as in ``ex
 clause.
 
 This works on tokens, and reads only names, versions and aliases, because sqlglot cannot parse all of Spark's
-statements. The meaning of column names and of WHERE comes from sqlglot's parse (`scopes`).
+statements. sqlglot's parse (`scopes`) gives the meaning of column names and of WHERE.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ class _Reader:
 
     def query(self, cursor: Cursor, ctes: frozenset[str], *, listed: bool = False) -> None:
         """A query, or with ``listed`` the relations of a FROM clause."""
-        in_from, expecting = listed, listed
+        in_from, expects_relation = listed, listed
         while not cursor.is_done:
             word = "" if cursor.is_field() else cursor.here.word
-            if expecting and word != "LATERAL":
+            if expects_relation and word != "LATERAL":
                 self.relation(cursor, ctes)
-                expecting = False
+                expects_relation = False
             elif cursor.here.is_symbol("("):
                 self.nested(cursor.inside(), ctes)
             elif word == "WITH" and _has_expressions(cursor):
@@ -88,8 +88,8 @@ class _Reader:
             else:
                 if word in _CLAUSES or cursor.here.is_symbol("|>") or cursor.sees("LATERAL", "VIEW"):
                     in_from = False  # commas do not separate relations any more
-                expecting = expecting or _precedes_relation(cursor, in_from=in_from)
-                in_from = in_from or (expecting and word == "FROM")
+                expects_relation = expects_relation or _precedes_relation(cursor, in_from=in_from)
+                in_from = in_from or (expects_relation and word == "FROM")
                 cursor.at += 1
 
     def nested(self, cursor: Cursor, ctes: frozenset[str]) -> None:
@@ -191,7 +191,7 @@ def _word_before(cursor: Cursor, at: int) -> str:
 
 
 def _version(cursor: Cursor) -> tuple[Span | None, Span | None]:
-    """The version or the timestamp of AS OF, if it comes next."""
+    """The version or the timestamp of AS OF, if it is next."""
     start = cursor.at
     cursor.takes("FOR")
     by_version = cursor.takes("VERSION", "AS", "OF") or cursor.takes("SYSTEM_VERSION", "AS", "OF")

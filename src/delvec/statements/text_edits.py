@@ -15,13 +15,15 @@ class Edit:
     text: str
 
 
-def edited(source: str, start: int, end: int, edits: Iterable[Edit], kept: Callable[[str], str] = str) -> str:
-    """The text of ``source`` from ``start`` to ``end`` after the edits in it; ``kept`` changes the other
+def edited(
+    source: str, start: int, end: int, edits: Iterable[Edit], convert: Callable[[str], str] = str
+) -> str:
+    """The text of ``source`` from ``start`` to ``end`` after the edits in it; ``convert`` changes the other
     text.
     """
     parts, at = [], start
     for edit in sorted(edits):
         if at <= edit.start and edit.end <= end:
-            parts += [kept(source[at : edit.start]), edit.text]
+            parts += [convert(source[at : edit.start]), edit.text]
             at = edit.end
-    return "".join([*parts, kept(source[at:end])])
+    return "".join([*parts, convert(source[at:end])])

@@ -15,7 +15,7 @@ _STATISTICS = "it is not needed, files carry their statistics"
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """``words``: the first words of the statement; ``before``: words that may come between them and the
+    """``words``: the first words of the statement; ``before``: words that may be between them and the
     table's name; ``instead``: what to use instead.
     """
 
@@ -73,8 +73,8 @@ def verify_known(cursor: Cursor, is_ours: IsOurs) -> None:
 
 def missing_at(cursor: Cursor) -> Missing | None:
     """The statement of the list that starts here; the longest if several match."""
-    fitting = (statement for statement in MISSING if cursor.sees(*statement.words))
-    return max(fitting, key=lambda statement: len(statement.words), default=None)
+    matches = (statement for statement in MISSING if cursor.sees(*statement.words))
+    return max(matches, key=lambda statement: len(statement.words), default=None)
 
 
 def unsupported(statement: Missing) -> UnsupportedFeatureError:

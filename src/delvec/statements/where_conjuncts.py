@@ -25,7 +25,7 @@ from delvec.statements.scopes import ColumnName, Scopes, sources
 from delvec.statements.table_references import Relation
 from delvec.statements.text_edits import Edit, edited
 
-# The clauses that a SELECT may have. Others come between the tables and WHERE, or are unknown.
+# The clauses that a SELECT may have. Other clauses apply between the tables and WHERE, or are unknown.
 _SELECT_CLAUSES = frozenset(
     (
         *("expressions", "from_", "from", "joins", "where", "group", "having", "order", "sort", "limit"),
@@ -59,12 +59,12 @@ def filters(relation: Relation, scopes: Scopes | None) -> list[Filter]:
     select = _select_of(table)
     if select is None or select.args.get("where") is None or not _is_plain(select, table):
         return []
-    alone = len(sources(select)) == 1
+    is_only_source = len(sources(select)) == 1
     result = []
     for node in _conjuncts(select.args["where"].this):
         position, names = scopes.position(node), tuple(scopes.names(node))
         if position is not None and all(name.starts for name in names) and scopes.is_alone(node):
-            result.append(Filter(*position, names, alone))
+            result.append(Filter(*position, names, is_only_source))
     return result
 
 
@@ -101,8 +101,8 @@ def _is_plain(select: exp.Select, table: exp.Table) -> bool:
         return False
     if any(join.this is table and _kind(join) not in _INNER for join in joins):
         return False
-    others = [source for source in sources(select) if source is not table]
-    return _is_plain_table(table) and all(_has_other_name(source, table) for source in others)
+    other_sources = [source for source in sources(select) if source is not table]
+    return _is_plain_table(table) and all(_has_other_name(source, table) for source in other_sources)
 
 
 def _has_other_name(source: exp.Expr, table: exp.Table) -> bool:
@@ -127,8 +127,8 @@ def _is_plain_table(source: exp.Table) -> bool:
     )
 
 
-def _has_only(node: exp.Expr, known: frozenset[str]) -> bool:
-    return all(name in known for name, value in node.args.items() if value)
+def _has_only(node: exp.Expr, allowed: frozenset[str]) -> bool:
+    return all(name in allowed for name, value in node.args.items() if value)
 
 
 def _kind(join: exp.Join) -> tuple[str, str]:
@@ -156,9 +156,9 @@ def _unqualified(conjunct: Filter, table: Qualifier, query: Span, parameters: Pa
             return None
         if size:
             edits.append(Edit(name.starts[0], name.starts[size], ""))
-    inside = tuple(token for token in query.tokens if conjunct.start <= token.start < conjunct.end)
+    tokens = tuple(token for token in query.tokens if conjunct.start <= token.start < conjunct.end)
     try:
-        edits += parameters.literals(Span(query.source, inside))
+        edits += parameters.literals(Span(query.source, tokens))
     except InvalidOperationError:
         return None
     return edited(query.source, conjunct.start, conjunct.end, edits)

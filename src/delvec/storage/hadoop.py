@@ -36,7 +36,9 @@ def hadoop_config(scheme: str, bucket: str, account: str, options: Mapping[str, 
 
 def _s3_config(bucket: str, options: Mapping[str, str]) -> dict[str, str]:
     own = _under(options, "fs.s3a.") | _under(options, f"fs.s3a.bucket.{bucket.lower()}.")
-    config = {ours: own[theirs] for theirs, ours in _S3.items() if own.get(theirs)}
+    config = {
+        obstore_name: own[hadoop_name] for hadoop_name, obstore_name in _S3.items() if own.get(hadoop_name)
+    }
     if _ANONYMOUS in own.get("aws.credentials.provider", "").lower():
         config["skip_signature"] = "true"
     endpoint = own.get("endpoint", "")
@@ -69,14 +71,14 @@ def _azure_config(container: str, account: str, options: Mapping[str, str]) -> d
         return next((own[key] for key in (*(f"{name}.{host}" for host in hosts), name) if own.get(key)), None)
 
     endpoint = value("account.oauth2.client.endpoint") or ""
-    found = {
+    config = {
         "account_key": value("account.key"),
         "client_id": value("account.oauth2.client.id"),
         "client_secret": value("account.oauth2.client.secret"),
         "tenant_id": endpoint.split("/")[3] if endpoint.count("/") > 3 else None,
         "sas_token": value("sas.fixed.token") or value(f"sas.{container.lower()}"),
     }
-    return {name: text for name, text in found.items() if text}
+    return {name: text for name, text in config.items() if text}
 
 
 def _under(options: Mapping[str, str], prefix: str) -> dict[str, str]:

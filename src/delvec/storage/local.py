@@ -178,8 +178,8 @@ def _walk(prefix: str, after: str) -> Iterator[Entry]:
 
 def _is_within(path: str, folder: str) -> bool:
     """Whether the path is the folder or below it, after all links are resolved."""
-    real = os.path.realpath(folder).rstrip("/")
-    return f"{os.path.realpath(path)}/".startswith(f"{real}/")
+    real_folder = os.path.realpath(folder).rstrip("/")
+    return f"{os.path.realpath(path)}/".startswith(f"{real_folder}/")
 
 
 def _scan(prefix: str) -> Iterator[tuple[os.DirEntry[str], str]]:

@@ -71,11 +71,11 @@ class ObjectBackend:
         return True
 
     def delete(self, keys: Iterable[str]) -> None:
-        wanted = list(keys)
+        remaining = list(keys)
         try:
-            obstore.delete(self._store, wanted)
+            obstore.delete(self._store, remaining)
         except FileNotFoundError:  # some stores stop at the first key that does not exist
-            for key in wanted:
+            for key in remaining:
                 self._delete_one(key)
 
     def delete_folder(self, prefix: str) -> None:

@@ -115,12 +115,12 @@ def store_config(
     """The configuration of a bucket, or of a container in an Azure account, in obstore's words."""
     hadoop = {}
     config = {}
-    for given, value in options.items():
-        name = given.lower().removeprefix("spark.hadoop.")
+    for option, value in options.items():
+        name = option.lower().removeprefix("spark.hadoop.")
         if is_hadoop_option(name):
             hadoop[name] = str(value)
             continue
-        _verify_known(given, name)
+        _verify_known(option, name)
         vocabulary = _VOCABULARIES.get(scheme)
         bare = vocabulary.bare(name) if vocabulary else None
         if bare is not None:
@@ -137,33 +137,33 @@ def store_config(
 
 def _s3_config(config: dict[str, str], environment: Mapping[str, str]) -> dict[str, str]:
     config.pop("s3_allow_unsafe_rename", None)  # an option of delta-rs for stores without conditional put
-    given = config.pop("endpoint_url_s3", None) or config.pop("endpoint_url", None)
-    given = given or config.get("endpoint")
-    endpoint = given or _first(environment, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+    endpoint_url = config.pop("endpoint_url_s3", None) or config.pop("endpoint_url", None)
+    endpoint_url = endpoint_url or config.get("endpoint")
+    endpoint = endpoint_url or _first(environment, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
     defaults = {"conditional_put": "etag", "copy_if_not_exists": "multipart"}
     if endpoint:
         defaults["virtual_hosted_style_request"] = "false"
         if endpoint.lower().startswith("http://"):
             defaults["allow_http"] = "true"
-    if given:  # set both names: otherwise AWS_ENDPOINT_URL_S3 in the environment would take precedence
+    if endpoint_url:  # set both names: otherwise AWS_ENDPOINT_URL_S3 in the environment would take precedence
         config.pop("endpoint_url", None)
-        config |= {"endpoint": given, "aws_endpoint_url_s3": given}
+        config |= {"endpoint": endpoint_url, "aws_endpoint_url_s3": endpoint_url}
     unset = {name: value for name, value in defaults.items() if f"AWS_{name.upper()}" not in environment}
     return {**unset, **config}
 
 
-def _verify_known(given: str, name: str) -> None:
+def _verify_known(option: str, name: str) -> None:
     if any(vocabulary.bare(name) for vocabulary in (S3, AZURE, GOOGLE)):
         return
-    known = [
+    allowed = [
         prefix + bare
         for vocabulary in (S3, AZURE, GOOGLE)
         for prefix in (*vocabulary.prefixes, "")
         for bare in (*vocabulary.names, *CLIENT_NAMES)
     ]
-    nearest = difflib.get_close_matches(name, known, n=1)
+    nearest = difflib.get_close_matches(name, allowed, n=1)
     hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-    raise InvalidOperationError(f"unknown storage option {given!r}{hint}")
+    raise InvalidOperationError(f"unknown storage option {option!r}{hint}")
 
 
 def _first(environment: Mapping[str, str], *names: str) -> str | None:

@@ -86,8 +86,8 @@ class Storage:
         """Size and time of a file; ObjectNotFoundError if it does not exist."""
         place, key = self._find(path)
         with place._request("head", key):
-            found = place._backend.head(key)
-        return Entry(path, found.size, found.modified)
+            entry = place._backend.head(key)
+        return Entry(path, entry.size, entry.modified)
 
     def exists(self, path: str) -> bool:
         """Whether a file exists at the path. A folder is not a file."""
@@ -104,15 +104,15 @@ class Storage:
         place, folder = self._folder(prefix)
         after = None if start_after is None else self._find(start_after)[1]
         with place._request("list", folder):
-            found = [item for item in place._backend.list(folder, after) if not after or item.path > after]
-        return self._entries(place, found)
+            entries = [item for item in place._backend.list(folder, after) if not after or item.path > after]
+        return self._entries(place, entries)
 
     def list_folder(self, prefix: str = "") -> builtins.list[Entry]:
         """The files directly in the folder, sorted by path."""
         place, folder = self._folder(prefix)
         with place._request("list", folder):
-            found = builtins.list(place._backend.list_folder(folder))
-        return self._entries(place, found)
+            entries = builtins.list(place._backend.list_folder(folder))
+        return self._entries(place, entries)
 
     def put(self, path: str, data: bytes) -> None:
         """Write the file, replacing an existing one; readers see either the old or the new file, complete."""
@@ -148,16 +148,16 @@ class Storage:
 
     def copy(self, source: str, target: str, *, overwrite: bool = True) -> bool:
         """Copy a file. False, without a change, if the target exists and ``overwrite`` is false."""
-        (place, key), (there, target_key) = self._find(source), self._find(target)
-        if place is not there:
+        (place, key), (target_store, target_key) = self._find(source), self._find(target)
+        if place is not target_store:
             return self._copy_across(source, target, overwrite=overwrite)
         with place._request("copy", key):
             return place._backend.copy(key, target_key, overwrite=overwrite)
 
     def move(self, source: str, target: str, *, overwrite: bool = True) -> bool:
         """Like ``copy``, then removes the source. Atomic on the local disk only."""
-        (place, key), (there, target_key) = self._find(source), self._find(target)
-        if place is not there:
+        (place, key), (target_store, target_key) = self._find(source), self._find(target)
+        if place is not target_store:
             moved = self._copy_across(source, target, overwrite=overwrite)
             if moved:
                 self.delete([source])
@@ -192,14 +192,14 @@ class Storage:
     def _folder(self, prefix: str) -> tuple[Storage, str]:
         return self._find(prefix) if prefix else (self, self._prefix)
 
-    def _entries(self, place: Storage, found: Iterable[Entry]) -> builtins.list[Entry]:
+    def _entries(self, place: Storage, entries: Iterable[Entry]) -> builtins.list[Entry]:
         """The entries sorted by path: relative paths below the root, absolute ones elsewhere."""
         base = self._prefix + "/" if self._prefix else ""
 
         def path(key: str) -> str:
             return key[len(base) :] if place is self and key.startswith(base) else place._location(key)
 
-        return sorted((Entry(path(item.path), item.size, item.modified) for item in found), key=_path)
+        return sorted((Entry(path(item.path), item.size, item.modified) for item in entries), key=_path)
 
     @contextmanager
     def _request(self, kind: str, key: str, *, count: int = 1) -> Iterator[None]:

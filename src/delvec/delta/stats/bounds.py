@@ -39,7 +39,7 @@ Json = Any
 
 
 def has_bounds(data_type: DataType) -> bool:
-    """Whether the log can hold bounds of such a column."""
+    """Whether the log can hold bounds of a column of this type."""
     if isinstance(data_type, Decimal):
         return True
     return isinstance(data_type, Primitive) and data_type.name in BOUNDED_TEXTS | BOUNDED_NUMBERS
@@ -67,18 +67,18 @@ def upper_text(text: str, length: int) -> str | None:
     The character after the cut is replaced by a larger one. There is none above U+10FFFF, so such characters
     are kept as well. None if even twice the length does not suffice.
     """
-    used = kept = 0
-    while used < length and kept < len(text):
-        used += _units(text[kept])
-        kept += 1
-    while kept < len(text) and text[kept] == _LARGEST_CHARACTER and used <= 2 * length:
-        used += _units(text[kept])
-        kept += 1
-    if length <= 0 or used > 2 * length:
+    units = end = 0
+    while units < length and end < len(text):
+        units += _units(text[end])
+        end += 1
+    while end < len(text) and text[end] == _LARGEST_CHARACTER and units <= 2 * length:
+        units += _units(text[end])
+        end += 1
+    if length <= 0 or units > 2 * length:
         return None if len(text) else text
-    if kept == len(text):
+    if end == len(text):
         return text
-    return text[:kept] + (_LARGEST_ASCII if text[kept] < _LARGEST_ASCII else _LARGEST_CHARACTER)
+    return text[:end] + (_LARGEST_ASCII if text[end] < _LARGEST_ASCII else _LARGEST_CHARACTER)
 
 
 def _units(character: str) -> int:

@@ -1,4 +1,4 @@
-"""Which columns the log has statistics of, as the table's properties ask.
+"""Which columns the log has statistics of, as the table's properties set it.
 
 Without properties these are the first 32 leaf columns. The fields of a struct count one by one, an array or a
 map counts as one column, and partition columns do not count.
@@ -40,12 +40,12 @@ class StatsRules:
 def stats_rules(
     schema: Schema, partition_columns: Sequence[str], properties: Mapping[str, str]
 ) -> StatsRules:
-    """The columns whose statistics the log is to hold, in the schema's order."""
+    """The columns that need statistics in the log, in the schema's order."""
     data = [field for field in schema if field.name not in partition_columns]
     listed = properties.get(STATS_COLUMNS)
     if listed is not None:
-        wanted = _parse_columns(listed)
-        columns = [column for names, column in _leaves(data) if _is_listed(names, wanted)]
+        paths = _parse_columns(listed)
+        columns = [column for names, column in _leaves(data) if _is_listed(names, paths)]
     else:
         count = _number(properties, INDEXED_COLUMNS, DEFAULT_INDEXED_COLUMNS)
         columns = [column for _, column in islice(_leaves(data), None if count < 0 else count)]
@@ -58,13 +58,17 @@ def table_stats_rules(
     properties: Mapping[str, str],
     clustered: Collection[NamePath],
 ) -> StatsRules:
-    """As the properties ask, with the columns by which the table is clustered: readers rely on those."""
+    """The rules of a table: from its properties, and its clustering columns, whose statistics readers rely
+    on.
+    """
     rules = stats_rules(schema, partition_columns, properties)
     if not clustered:
         return rules
-    every = stats_rules(schema, partition_columns, {INDEXED_COLUMNS: "-1"}).columns
-    more = [column for column in every if column.path in clustered and column not in rules.columns]
-    return replace(rules, columns=(*rules.columns, *more))
+    all_columns = stats_rules(schema, partition_columns, {INDEXED_COLUMNS: "-1"}).columns
+    additional = [
+        column for column in all_columns if column.path in clustered and column not in rules.columns
+    ]
+    return replace(rules, columns=(*rules.columns, *additional))
 
 
 def _leaves(
@@ -72,16 +76,16 @@ def _leaves(
 ) -> Iterator[tuple[NamePath, MeasuredColumn]]:
     """Each leaf column with its path in the table's logical names, in lower case."""
     for field in fields:
-        here, stored = (*names, field.name.lower()), (*path, field.physical_name)
+        name_path, stored = (*names, field.name.lower()), (*path, field.physical_name)
         if isinstance(field.type, Struct):
-            yield from _leaves(field.type.fields, here, stored)
+            yield from _leaves(field.type.fields, name_path, stored)
         else:
-            yield here, MeasuredColumn(stored, field.type)
+            yield name_path, MeasuredColumn(stored, field.type)
 
 
-def _is_listed(names: NamePath, wanted: frozenset[NamePath]) -> bool:
-    """Whether ``wanted`` has the column or a struct that contains it."""
-    return any(names[:length] in wanted for length in range(1, len(names) + 1))
+def _is_listed(names: NamePath, listed: frozenset[NamePath]) -> bool:
+    """Whether ``listed`` has the column or a struct that contains it."""
+    return any(names[:length] in listed for length in range(1, len(names) + 1))
 
 
 def _parse_columns(text: str) -> frozenset[NamePath]:

@@ -72,11 +72,11 @@ class SnapshotFacts:
         return SelectedFacts(self, rows)
 
     def is_parsed(self, path: ColumnPath) -> bool:
-        """Whether the column's facts are at hand."""
+        """Whether the column's facts are parsed already."""
         return path in self._columns
 
     def unparsed(self, rows: Rows) -> SnapshotFacts:
-        """Facts about some of the files alone, with nothing parsed yet."""
+        """Facts about only these files, with nothing parsed yet."""
         return SnapshotFacts(
             rows_of(self._adds, rows), self._schema, self._partition_columns, time_zone=self._time_zone
         )
@@ -112,13 +112,13 @@ class SelectedFacts:
     A column that is parsed for the whole snapshot is taken from there. Others are parsed for these files.
     """
 
-    def __init__(self, whole: SnapshotFacts, rows: Rows) -> None:
-        self._whole = whole
+    def __init__(self, all_facts: SnapshotFacts, rows: Rows) -> None:
+        self._all_facts = all_facts
         self._rows = rows
         self._own: SnapshotFacts | None = None
 
     def at(self, rows: Rows) -> SelectedFacts:
-        return SelectedFacts(self._whole, self._rows[rows])
+        return SelectedFacts(self._all_facts, self._rows[rows])
 
     @property
     def count(self) -> int:
@@ -126,18 +126,18 @@ class SelectedFacts:
 
     @property
     def record_count(self) -> pa.Array:
-        counts = self._whole.counts
+        counts = self._all_facts.counts
         return self._parsed().record_count if counts is None else self._taken(counts[0])
 
     @property
     def tight(self) -> pa.Array:
-        counts = self._whole.counts
+        counts = self._all_facts.counts
         return self._parsed().tight if counts is None else self._taken(counts[1])
 
     def column(self, path: ColumnPath) -> ColumnStats | ConstantColumn | None:
-        if not self._whole.is_parsed(path):
+        if not self._all_facts.is_parsed(path):
             return self._parsed().column(path)
-        match self._whole.column(path):
+        match self._all_facts.column(path):
             case ColumnStats() as stats:
                 return ColumnStats(
                     **{name: self._taken(getattr(stats, name)) for name in ColumnStats.__slots__}
@@ -148,7 +148,7 @@ class SelectedFacts:
 
     def _parsed(self) -> SnapshotFacts:
         if self._own is None:
-            self._own = self._whole.unparsed(self._rows)
+            self._own = self._all_facts.unparsed(self._rows)
         return self._own
 
     def _taken(self, array: pa.Array | None) -> Any:
@@ -156,13 +156,13 @@ class SelectedFacts:
 
 
 def _fields(schema: Schema, path: ColumnPath) -> list[Field]:
-    """The fields along ``path``, the outermost first; empty where the schema has no such column."""
+    """The fields along ``path``, the outermost first; empty if the schema has no such column."""
     fields: list[Field] = []
-    inside: Any = schema
+    parent: Any = schema
     for name in path:
-        matches = inside.find(name, case_sensitive=True) if isinstance(inside, Struct) else []
+        matches = parent.find(name, case_sensitive=True) if isinstance(parent, Struct) else []
         if not matches:
             return []
         fields.append(matches[0])
-        inside = matches[0].type
+        parent = matches[0].type
     return fields

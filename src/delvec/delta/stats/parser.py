@@ -40,7 +40,7 @@ class ParsedColumn:
 
 @dataclass(frozen=True, slots=True)
 class ParsedStats:
-    """``columns`` are in the order in which they were asked for."""
+    """``columns`` are in the order of the request."""
 
     record_count: pa.Array
     tight: pa.Array
@@ -50,7 +50,7 @@ class ParsedStats:
 def parse(adds: pa.Table, columns: Sequence[MeasuredColumn]) -> ParsedStats:
     """The statistics of ``columns`` for each row of ``adds``.
 
-    They come from the JSON text of the row, or from the struct ``stats_parsed`` where there is no text.
+    They come from the JSON text of the row, or from the struct ``stats_parsed`` if there is no text.
     """
     texts = adds.column("stats")
     from_texts = _typed([_read_texts(chunk, columns) for chunk in texts.chunks], columns)
@@ -82,11 +82,13 @@ def _typed(chunks: Sequence[Parts], columns: Sequence[MeasuredColumn]) -> Parsed
 
 
 def _either(has_text: pa.Array, texts: ParsedStats, structs: ParsedStats) -> ParsedStats:
-    """For each file the statistics of its text where it has one, else those of its struct."""
+    """For each file the statistics of its text if it has one, else those of its struct."""
 
-    def column(one: ParsedColumn, other: ParsedColumn) -> ParsedColumn:
+    def column(text_column: ParsedColumn, struct_column: ParsedColumn) -> ParsedColumn:
         names = ParsedColumn.__slots__
-        return ParsedColumn(*(pc.if_else(has_text, getattr(one, n), getattr(other, n)) for n in names))
+        return ParsedColumn(
+            *(pc.if_else(has_text, getattr(text_column, n), getattr(struct_column, n)) for n in names)
+        )
 
     return ParsedStats(
         record_count=pc.if_else(has_text, texts.record_count, structs.record_count),
@@ -103,7 +105,7 @@ def _read_structs(structs: pa.StructArray, columns: Sequence[MeasuredColumn]) ->
 def _read_texts(texts: pa.Array, columns: Sequence[MeasuredColumn]) -> Parts:
     shape = _shape(columns)
     texts = pc.fill_null(texts, "{}")
-    # Each line must be one object: a text with two of them and one with none would keep the count of lines.
+    # Each line must be one object: with two in one text and none in another, the line count would be right.
     if pc.all(pc.starts_with(texts, "{")).as_py() is not False:
         try:
             table = _read_lines(texts, shape)
@@ -205,7 +207,7 @@ def _bound(parts: Parts, side: str, column: MeasuredColumn) -> pa.Array:
 
 
 def _raised(upper: pa.Array) -> pa.Array:
-    """Upper bounds of timestamps with what their writers cut off."""
+    """Upper bounds of timestamps, raised by the most that a writer may have cut off."""
     if not pa.types.is_timestamp(upper.type):
         return upper
     return pc.add(upper, pa.scalar(CUT_OFF, pa.duration("us")))
@@ -234,7 +236,7 @@ def _tree(text: str) -> Mapping[str, Any]:
 
 
 def _fit(value: Any, kind: pa.DataType) -> Any:
-    """``value`` where an Arrow array of ``kind`` takes it, else None."""
+    """``value`` if an Arrow array of ``kind`` accepts it, else None."""
     if value is None:
         return None
     if pa.types.is_struct(kind):
@@ -264,7 +266,7 @@ def _fit_number(value: Any, kind: pa.DataType) -> Any:
 
 
 def _value(text: Any, data_type: DataType) -> Any:
-    """A bound of which Arrow could not cast the whole array."""
+    """One bound, parsed alone because Arrow could not cast the whole array."""
     try:
         match data_type:
             case Primitive("date"):

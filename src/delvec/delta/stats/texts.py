@@ -27,7 +27,7 @@ def wide_stats_texts(
     """The texts of files that get a vector. Their bounds become wide (``tightBounds`` is false): they still
     hold, but perhaps no live row has the bound as its value.
 
-    ``record_counts`` are the files' rows, deleted ones included; they become ``numRecords`` where a text has
+    ``record_counts`` are the files' rows, deleted ones included; they become ``numRecords`` if a text has
     none. ``deleted`` is the cardinality of each file's old vector. Tight statistics count the nulls of live
     rows only, so a column that is null in all live rows gets the null count that means "all rows" in wide
     statistics.
@@ -35,11 +35,11 @@ def wide_stats_texts(
     texts, counts = stats.to_pylist(), record_counts.to_pylist()
     old = [0] * len(texts) if deleted is None else [count or 0 for count in deleted.to_pylist()]
     rows = zip(texts, counts, old, strict=True)
-    return pa.array([_wide_text(text, count, gone) for text, count, gone in rows], pa.string())
+    return pa.array([_wide_text(text, count, cardinality) for text, count, cardinality in rows], pa.string())
 
 
 def stats_texts(adds: pa.Table) -> pa.ChunkedArray:
-    """The statistics of each row of ``adds`` in JSON, from ``stats_parsed`` where it has no text."""
+    """The statistics of each row of ``adds`` in JSON, from ``stats_parsed`` if it has no text."""
     texts = adds.column("stats")
     if "stats_parsed" not in adds.column_names or not texts.null_count:
         return texts

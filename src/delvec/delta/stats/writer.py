@@ -2,7 +2,7 @@
 
     {"numRecords": 3, "minValues": {…}, "maxValues": {…}, "nullCount": {…}, "tightBounds": true}
 
-Columns stand under their physical names, nested as they are in the table. The statistics themselves are
+Columns have their physical names, nested as they are in the table. The statistics themselves are
 measured by `delvec.footers.statistics`; a statistic that is not known is left out.
 """
 
@@ -41,13 +41,13 @@ def new_stats_texts(files: pa.Table, rules: StatsRules) -> list[str]:
 
 
 def _json_column(files: pa.Table, column: MeasuredColumn, string_length: int) -> _JsonColumn:
-    statistics, nothing = column_statistics(files, column.path), [None] * len(files)
+    statistics, no_values = column_statistics(files, column.path), [None] * len(files)
     if statistics is None:
-        return _JsonColumn(column.path, nothing, nothing, nothing)
-    nulls = nothing if column.type == Primitive("void") else statistics.null_count.to_pylist()
+        return _JsonColumn(column.path, no_values, no_values, no_values)
+    nulls = no_values if column.type == Primitive("void") else statistics.null_count.to_pylist()
     if not has_bounds(column.type):
-        return _JsonColumn(column.path, nothing, nothing, nulls)
-    # Readers of Delta take NaN for the largest number.
+        return _JsonColumn(column.path, no_values, no_values, nulls)
+    # Readers of Delta treat NaN as the largest number.
     upper = pc.if_else(statistics.upper_covers_nan, statistics.upper, pa.scalar(None, statistics.upper.type))
     return _JsonColumn(
         column.path,
