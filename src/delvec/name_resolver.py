@@ -1,4 +1,4 @@
-"""Which table a name means. SQL, ``Table.open`` and the command line all ask here.
+"""Which table a name means. SQL, ``Table.open`` and the command line all use this module.
 
     orders                        a name given with ``Table.register``
     delvec.`path`, delta.`path`   the table at a path; a format's name before it is the format it must have
@@ -77,10 +77,10 @@ def is_path(parts: Sequence[str], quoted: Sequence[bool]) -> bool:
 
 def in_catalog(catalog: object, identifier: str) -> InCatalog:
     """The table with a dotted identifier in a catalog, given as an object or by its name."""
-    found = detect.find_catalog(catalog)
-    if found is None:
+    resolved = detect.find_catalog(catalog)
+    if resolved is None:
         raise UnsupportedFeatureError("tables in a catalog cannot be opened yet", feature="catalog")
-    return InCatalog(found, tuple(identifier.split(".")))
+    return InCatalog(resolved, tuple(identifier.split(".")))
 
 
 def open_table(reference: Reference, options_for: OptionsFor) -> formats.Table:

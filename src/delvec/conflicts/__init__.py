@@ -5,7 +5,7 @@ verb_pairs        for each pair of verbs: what must be checked before the second
 winners           the commits that were first, with their files as ids
 contended_files   files that both writers changed, with the rows that each deleted
 commit_loop       commits, and rebases after each lost attempt
-probe             what the checks ask the statement that made the delta
+probe             questions of the checks to the statement that made the delta
 """
 
 from delvec.conflicts.commit_loop import Rerun, Settled, commit

@@ -80,12 +80,12 @@ def commit(
         newest = table.snapshot()
         # Always from the version that the statement ran on, because only there is known what it read.
         won = (*won, *table.won(base, newest))
-        found = rebased(original, first, newest, won, storage=table.storage, probe=probe)
-        if isinstance(found, Conflict):
-            rerun = Rerun(found, _message(operation, first, found, table.location), probe.repeatable)
+        result = rebased(original, first, newest, won, storage=table.storage, probe=probe)
+        if isinstance(result, Conflict):
+            rerun = Rerun(result, _message(operation, first, result, table.location), probe.repeatable)
             _LOGGER.info("must run again: %s", rerun.message)
             return rerun
-        base, delta, united = newest, found.delta, found.united
+        base, delta, united = newest, result.delta, result.united
         if not changes_anything(delta):
             metrics = table.metrics(delta.request, delta.counts, delta.execution)
             execution = replace(execution, united_files=united)

@@ -1,4 +1,4 @@
-"""What conflict checks ask a MERGE that has run."""
+"""The answers of a MERGE that has run to conflict checks."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class MergeProbe:
         if not self.join.merge.inserts:
             return {}
         names = self.join.names
-        left = self.pairs.where(F.col(names.clause).isNull() & F.col(names.source).isNotNull())
-        found = collect_bitmaps(left, names.file, names.row).files
+        unchanged = self.pairs.where(F.col(names.clause).isNull() & F.col(names.source).isNotNull())
+        bitmaps = collect_bitmaps(unchanged, names.file, names.row).files
         columns = (self.plan.files.column(name).to_pylist() for name in ("location", "file_id"))
         ids = dict(zip(*columns, strict=True))
-        return {ids[location_of(path)]: rows for path, rows in found.items()}
+        return {ids[location_of(path)]: rows for path, rows in bitmaps.items()}
 
     def replanned(self, newest: Snapshot) -> RowDelta:
         raise AssertionError(f"MERGE does not replace whole files: version {newest.version}")

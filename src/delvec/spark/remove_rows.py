@@ -46,22 +46,24 @@ class Removal:
     rewritten: pa.Array = field(default_factory=lambda: pa.array([], pa.int64()))
 
 
-def remove_rows(target: Target, plan: ScanPlan, found: FoundRows) -> Removal:
-    """The changes that remove the rows ``found`` from the files of ``plan``."""
+def remove_rows(target: Target, plan: ScanPlan, rows_found: FoundRows) -> Removal:
+    """The changes that remove the rows ``rows_found`` from the files of ``plan``."""
     verify_applied(plan)
-    if not found.count:
+    if not rows_found.count:
         return Removal(pa.array([], pa.int64()), VECTORS_SCHEMA.empty_table())
-    touched, vectors = (
-        _stored(plan, found.stored) if found.stored is not None else _united(target, plan, found)
+    changed, vectors = (
+        _stored(plan, rows_found.stored)
+        if rows_found.stored is not None
+        else _united(target, plan, rows_found)
     )
-    emptied, rewrite = decide(target.rules, touched, vectors.column("cardinality"))
-    leaving = emptied | rewrite
-    removed = vectors.column("file_id").filter(pa.array(leaving)).combine_chunks()
+    emptied, rewrite = decide(target.rules, changed, vectors.column("cardinality"))
+    is_removed = emptied | rewrite
+    removed = vectors.column("file_id").filter(pa.array(is_removed)).combine_chunks()
     written = NOTHING_WRITTEN
     if rewrite.any():
-        written = _rewrite(target, touched.at(np.flatnonzero(rewrite)), vectors.filter(pa.array(rewrite)))
+        written = _rewrite(target, changed.at(np.flatnonzero(rewrite)), vectors.filter(pa.array(rewrite)))
     rewritten = vectors.column("file_id").filter(pa.array(rewrite)).combine_chunks()
-    return Removal(removed, vectors.filter(pa.array(~leaving)), written, rewritten)
+    return Removal(removed, vectors.filter(pa.array(~is_removed)), written, rewritten)
 
 
 def decide(
@@ -94,33 +96,33 @@ def _to_rewrite(rules: WriteRules, deleted: NDArray[np.float64]) -> NDArray[np.b
 def _stored(plan: ScanPlan, stored: pa.Table) -> tuple[ScanPlan, pa.Table]:
     """The plan of the files whose new vectors executors have stored, and these vectors in the same order."""
     at = np.flatnonzero(pc.is_in(plan.files.column("file_id"), stored.column("file_id")).to_numpy())
-    touched = plan.at(at)
-    rows = pc.index_in(touched.files.column("file_id"), stored.column("file_id"))
+    changed = plan.at(at)
+    rows = pc.index_in(changed.files.column("file_id"), stored.column("file_id"))
     columns = {name: stored.column(name) for name in stored.column_names if name in VECTORS_SCHEMA.names}
     columns["rows"] = pa.nulls(len(stored), pa.binary())
-    return touched, pa.table(columns).select(VECTORS_SCHEMA.names).cast(VECTORS_SCHEMA).take(rows)
+    return changed, pa.table(columns).select(VECTORS_SCHEMA.names).cast(VECTORS_SCHEMA).take(rows)
 
 
-def _united(target: Target, plan: ScanPlan, found: FoundRows) -> tuple[ScanPlan, pa.Table]:
+def _united(target: Target, plan: ScanPlan, rows_found: FoundRows) -> tuple[ScanPlan, pa.Table]:
     """The plan of the files in which rows were found, and their new vectors in the same order."""
-    touched, bitmaps = _touched(plan, found.files)
-    old = target.deletes.load(DeleteSets.of(touched))
-    ids = touched.files.column("file_id").to_pylist()
+    changed, bitmaps = _with_bitmaps(plan, rows_found.files)
+    old = target.deletes.load(DeleteSets.of(changed))
+    ids = changed.files.column("file_id").to_pylist()
     rows = [new_vector(*parts) for parts in zip(ids, bitmaps, old, strict=True)]
-    return touched, pa.Table.from_pylist(rows, schema=VECTORS_SCHEMA)
+    return changed, pa.Table.from_pylist(rows, schema=VECTORS_SCHEMA)
 
 
-def _touched(plan: ScanPlan, found: Mapping[str, Bitmap]) -> tuple[ScanPlan, list[Bitmap]]:
+def _with_bitmaps(plan: ScanPlan, bitmaps: Mapping[str, Bitmap]) -> tuple[ScanPlan, list[Bitmap]]:
     """The plan of the files in which rows were found, and these rows in the same order."""
-    by_location = {location_of(path): rows for path, rows in found.items()}
+    by_location = {location_of(path): rows for path, rows in bitmaps.items()}
     places = plan.files.column("location")
     at = np.flatnonzero(pc.is_in(places, pa.array(list(by_location))).to_numpy())
-    touched = plan.at(at)
-    names = touched.files.column("location").to_pylist()
+    changed = plan.at(at)
+    names = changed.files.column("location").to_pylist()
     if len(names) != len(by_location):
         unknown = sorted(set(by_location) - set(names))
         raise FormatError("a scan found rows in a file that is not in its plan", path=unknown[0])
-    return touched, [by_location[name] for name in names]
+    return changed, [by_location[name] for name in names]
 
 
 def _rewrite(target: Target, plan: ScanPlan, vectors: pa.Table) -> WrittenFiles:

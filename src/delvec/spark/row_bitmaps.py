@@ -25,7 +25,7 @@ from delvec.spark.progress import ROWS_FOUND, tell
 
 CHUNK_BITS = 15
 CHUNK_BYTES = (1 << CHUNK_BITS) // 8
-_ROW_BITS = 31  # of a number with 63 bits; the others are the number of the file
+_ROW_BITS = 31  # the low bits of a 63-bit key; the high bits are the number of the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,10 @@ class FoundRows:
 def collect_bitmaps(frame: DataFrame, path: str, row: str, flag: Column | None = None) -> FoundRows:
     """The rows whose places are in the columns ``path`` and ``row`` of the frame."""
     files: dict[str, list[tuple[int, bytes]]] = {}
-    found = row_bits(frame, path, row, flag).toArrow()
-    paths, chunks, bits, counts, flagged = (column.to_pylist() for column in found.columns)
-    for name, chunk, inside in zip(paths, chunks, bits, strict=True):
-        files.setdefault(name, []).append((chunk, inside))
+    result = row_bits(frame, path, row, flag).toArrow()
+    paths, chunks, bits, counts, flagged = (column.to_pylist() for column in result.columns)
+    for name, chunk, chunk_bits in zip(paths, chunks, bits, strict=True):
+        files.setdefault(name, []).append((chunk, chunk_bits))
     tell(ROWS_FOUND, sum(counts))
     bitmaps = {name: Bitmap.from_numpy(positions(parts)) for name, parts in files.items()}
     return FoundRows(bitmaps, sum(counts), sum(flagged))
@@ -67,15 +67,15 @@ def collect_positions(
     frame: DataFrame, path: str, row: str, paths: Mapping[int, str], flag: Column | None = None
 ) -> FoundRows:
     """The same for files with few rows; ``paths`` by the numbers of the files (`file_paths.number_of`)."""
-    far = f"raise_error(concat('a row is too far from the first of its file: ', {path}))"
+    error = f"raise_error(concat('a row is too far from the first of its file: ', {path}))"
     key = f"shiftleft({number_of(path)}, {_ROW_BITS}) | {row}"
-    found = frame.select(
-        F.expr(f"CASE WHEN {row} < {1 << _ROW_BITS}L THEN {key} ELSE CAST({far} AS BIGINT) END"),
+    result = frame.select(
+        F.expr(f"CASE WHEN {row} < {1 << _ROW_BITS}L THEN {key} ELSE CAST({error} AS BIGINT) END"),
         *(() if flag is None else (_flagged(flag),)),
     ).toArrow()
-    tell(ROWS_FOUND, len(found))
-    flagged = 0 if flag is None else pc.sum(found.column(1)).as_py() or 0
-    return FoundRows(_by_file(found.column(0).to_numpy(), paths), len(found), flagged)
+    tell(ROWS_FOUND, len(result))
+    flagged = 0 if flag is None else pc.sum(result.column(1)).as_py() or 0
+    return FoundRows(_by_file(result.column(0).to_numpy(), paths), len(result), flagged)
 
 
 def _by_file(keys: np.ndarray, paths: Mapping[int, str]) -> dict[str, Bitmap]:
@@ -112,6 +112,6 @@ def positions(chunks: Sequence[tuple[int, bytes]]) -> np.ndarray:
     octets = np.frombuffer(b"".join(bits), np.uint8)
     nonzero = np.flatnonzero(octets)  # usually few
     octet, bit = np.nonzero(np.unpackbits(octets[nonzero, np.newaxis], axis=1, bitorder="little"))
-    inside = nonzero[octet]
-    first = np.array(numbers, np.int64) << CHUNK_BITS
-    return first[inside // CHUNK_BYTES] + (inside % CHUNK_BYTES) * 8 + bit
+    octet_index = nonzero[octet]
+    chunk_starts = np.array(numbers, np.int64) << CHUNK_BITS
+    return chunk_starts[octet_index // CHUNK_BYTES] + (octet_index % CHUNK_BYTES) * 8 + bit

@@ -113,10 +113,10 @@ def _with_clause(cursor: Cursor, statement: Create) -> Create:
     match cursor.here.word:
         case "USING":
             cursor.expect("USING")
-            known = " or ".join(name_resolver.providers())
+            providers = " or ".join(name_resolver.providers())
             if cursor.here.name.lower() not in name_resolver.providers():
-                raise cursor.error(f"expected {known} for {statement.table}")
-            return _with_provider(statement, cursor.identifier(known).lower())
+                raise cursor.error(f"expected {providers} for {statement.table}")
+            return _with_provider(statement, cursor.identifier(providers).lower())
         case "PARTITIONED":
             cursor.expect("PARTITIONED", "BY")
             return replaced(statement, partition_by=_partitioning(cursor))

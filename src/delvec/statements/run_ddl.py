@@ -26,12 +26,12 @@ _COMMENT = "comment"
 def create(frames: Frames, statement: Create) -> None:
     """Create the table, and register its name if it has one. With IF NOT EXISTS an existing table stays."""
     spark, name = frames.spark, statement.table
-    known = None if name.is_path else name_resolver.registered(name.parts[0])
-    if known is not None and statement.if_not_exists:
+    existing = None if name.is_path else name_resolver.registered(name.parts[0])
+    if existing is not None and statement.if_not_exists:
         frames.tables.is_ours(name)
         return
-    if known is not None:
-        raise InvalidOperationError(f"{name} is already the name of a table: {known.location}")
+    if existing is not None:
+        raise InvalidOperationError(f"{name} is already the name of a table: {existing.location}")
     place = _location(spark, statement)
     if not name.is_path:
         frames.tables.verify_unknown_to_spark(name, place)
@@ -43,23 +43,23 @@ def create(frames: Frames, statement: Create) -> None:
 
 
 def set_properties(frames: Frames, statement: SetProperties) -> None:
-    given = properties(frames.spark, statement.properties, frames.parameters)
-    frames.tables.of(statement.table).set_properties(given)
+    values = properties(frames.spark, statement.properties, frames.parameters)
+    frames.tables.of(statement.table).set_properties(values)
 
 
 def unset_properties(frames: Frames, statement: UnsetProperties) -> None:
     table = frames.tables.of(statement.table)
     names = list(properties(frames.spark, statement.properties, frames.parameters))
-    known = set(table.properties)
+    existing = set(table.properties)
     if "description" in snapshot_of(table).details():
-        known.add(_COMMENT)
-    missing = [name for name in names if name not in known]
+        existing.add(_COMMENT)
+    missing = [name for name in names if name not in existing]
     if missing and not statement.if_exists:
         raise InvalidOperationError(
-            f"{statement.table} has no property {missing[0]}, expected one of {', '.join(sorted(known))} "
+            f"{statement.table} has no property {missing[0]}, expected one of {', '.join(sorted(existing))} "
             "(or IF EXISTS)"
         )
-    present = {name: None for name in names if name in known}
+    present = {name: None for name in names if name in existing}
     if present:
         table.set_properties(present)
 
@@ -79,7 +79,7 @@ def _created(frames: Frames, statement: Create, place: str) -> Table:
     table_properties = {name: value or "" for name, value in values.items()}
     if statement.comment is not None:
         table_properties[_COMMENT] = text_of(spark, statement.comment)
-    by = [name for name, _ in statement.partition_by]
+    partition_names = [name for name, _ in statement.partition_by]
     rows_or_schema: DataFrame | T.StructType
     if statement.query is not None:
         if statement.columns is not None or partition_columns:
@@ -97,7 +97,7 @@ def _created(frames: Frames, statement: Create, place: str) -> Table:
         place,
         rows_or_schema,
         format=name_resolver.created_format(statement.provider),
-        partition_by=_as_in_schema(by, schema),
+        partition_by=_as_in_schema(partition_names, schema),
         properties=table_properties,
     )
 
@@ -114,24 +114,24 @@ def _declared(spark: SparkSession, columns: Span, partition_columns: Sequence[st
 
 def _as_in_schema(names: list[str], schema: T.StructType) -> list[str]:
     """The names with upper and lower case as in the schema."""
-    known = {name.lower(): name for name in schema.names}
-    return [known.get(name.lower(), name) for name in names]
+    spelling = {name.lower(): name for name in schema.names}
+    return [spelling.get(name.lower(), name) for name in names]
 
 
 def _location(spark: SparkSession, statement: Create) -> str:
-    written = None if statement.location is None else text_of(spark, statement.location)
+    location_text = None if statement.location is None else text_of(spark, statement.location)
     if statement.table.is_path:
         path = statement.table.parts[1]
-        if written is not None and location.normalize(written) != location.normalize(path):
+        if location_text is not None and location.normalize(location_text) != location.normalize(path):
             raise InvalidOperationError(
-                f"LOCATION is {written}, expected none or {path} for {statement.table}"
+                f"LOCATION is {location_text}, expected none or {path} for {statement.table}"
             )
         return path
-    if written is None:
+    if location_text is None:
         raise InvalidOperationError(
             f"CREATE TABLE {statement.table} has no location, expected LOCATION '…' or delvec.`path`"
         )
-    return written
+    return location_text
 
 
 def _existing(spark: SparkSession, place: str) -> Table | None:

@@ -65,9 +65,9 @@ def _name(statement: CreateView) -> str:
     if len(statement.view.parts) != 1:
         raise InvalidOperationError(f"the temporary view is {statement.view}, expected a name without a dot")
     name = statement.view.parts[0]
-    known = name_resolver.registered(name)
-    if known is not None and statement.kind is ViewKind.TEMPORARY:
-        raise InvalidOperationError(f"{statement.view} is already the name of a table: {known.location}")
+    existing = name_resolver.registered(name)
+    if existing is not None and statement.kind is ViewKind.TEMPORARY:
+        raise InvalidOperationError(f"{statement.view} is already the name of a table: {existing.location}")
     return name
 
 
