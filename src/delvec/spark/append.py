@@ -47,8 +47,8 @@ def append(target: Target, rows: Rows, *, merge_schema: bool, txn: Txn | None) -
     ``txn``: changes nothing if the idempotent writer has committed this version before.
     """
     request = Request(Operation.APPEND)
-    _ = target.rules  # a table that cannot be written is refused, also if there is nothing to write
     if txn is not None and target.snapshot.txns.get(txn.app_id, -1) >= txn.version:
+        _ = target.rules  # refuses a table that cannot be written
         return target.unchanged(request, RowCounts(inserted=0))
     frame = source_frame(rows)
     target = target.grown(frame.schema) if merge_schema else target
