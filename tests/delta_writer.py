@@ -33,6 +33,7 @@ from delvec.row_delta import (
 )
 from delvec.schema import Field, Primitive, Schema, Struct
 from delvec.storage import Storage
+from parquet_files import put_parquet
 
 LONG, STRING = Primitive("long"), Primitive("string")
 NUMBERS: Schema = Struct((Field("id", LONG), Field("name", STRING)))
@@ -53,14 +54,10 @@ def put_file(
     storage: Storage, rows: pa.Table, *, partition: Mapping[str, Any] | None = None, folder: str = ""
 ) -> dict[str, Any]:
     """Write a data file; returned is its row of ``RowDelta.added``."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(rows, sink)
-    data = sink.getvalue().to_pybytes()
-    path = f"{folder}/" * bool(folder) + f"part-{uuid.uuid4()}.parquet"
-    storage.put(path, data)
+    path = put_parquet(storage, rows, f"{folder}/" * bool(folder) + f"part-{uuid.uuid4()}.parquet")
     return {
         "location": f"{storage.root}/{path}",
-        "size": len(data),
+        "size": storage.head(path).size,
         "modified_ms": 1_700_000_000_000,
         "partition": partition or {},
     }

@@ -1,4 +1,4 @@
-"""Selects rows of chunked Arrow tables without concatenating the chunks.
+"""Rows of Arrow tables and columns that consist of several chunks. `rows_of` does not concatenate them.
 
 Arrow's own ``take`` concatenates a chunked column first. For a few rows of a million, that takes longer than
 the rest of planning.
@@ -24,3 +24,8 @@ def rows_of(table: pa.Table, rows: Rows) -> pa.Table:
         if first < last
     ]
     return pa.Table.from_batches(pieces, schema=table.schema)
+
+
+def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The column as one array."""
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

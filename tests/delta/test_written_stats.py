@@ -8,7 +8,6 @@ import json
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from delvec import location
@@ -23,6 +22,7 @@ from delvec.footers.statistics import MeasuredColumn, measure
 from delvec.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct
 from delvec.storage import Storage, open_storage
 from golden_data import golden
+from parquet_files import put_parquet
 
 LARGEST = "\U0010ffff"
 LONG = Primitive("long")
@@ -33,20 +33,13 @@ def storage(request: pytest.FixtureRequest) -> Storage:
     return open_storage(f"memory://stats/{request.node.name}")
 
 
-def write(storage: Storage, table: pa.Table, name: str = "f.parquet", **options: Any) -> str:
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, **options)
-    storage.put(name, sink.getvalue().to_pybytes())
-    return name
-
-
 def texts_of(storage: Storage, names: list[str], rules: StatsRules) -> list[str]:
     return new_stats_texts(measure(storage, names, rules.columns), rules)
 
 
 def stats_of(storage: Storage, values: pa.Array, data_type: DataType, **options: Any) -> dict[str, Any]:
     """The statistics of a file with one column ``c``."""
-    name = write(storage, pa.table({"c": values}), **options)
+    name = put_parquet(storage, pa.table({"c": values}), **options)
     (text,) = texts_of(storage, [name], StatsRules((MeasuredColumn(("c",), data_type),)))
     found: dict[str, Any] = json.loads(text, parse_float=decimal.Decimal)
     assert found["numRecords"] == len(values)
@@ -131,7 +124,7 @@ def test_a_writer_that_skips_nan_gives_no_upper_bound(storage: Storage) -> None:
 
 
 def test_zero_may_stand_for_its_negative(storage: Storage) -> None:
-    name = write(storage, pa.table({"c": [0.0, 1.0]}))
+    name = put_parquet(storage, pa.table({"c": [0.0, 1.0]}))
     (text,) = texts_of(storage, [name], StatsRules((MeasuredColumn(("c",), Primitive("double")),)))
     assert '"minValues":{"c":-0.0}' in text
 
@@ -148,7 +141,7 @@ def test_a_row_group_that_says_nothing_leaves_the_file_without_bounds(storage: S
 
 
 def test_a_column_of_nulls_and_one_not_written(storage: Storage) -> None:
-    name = write(storage, pa.table({"n": pa.nulls(3, pa.int64())}))
+    name = put_parquet(storage, pa.table({"n": pa.nulls(3, pa.int64())}))
     columns = (
         MeasuredColumn(("n",), LONG),
         MeasuredColumn(("new",), LONG),
@@ -173,7 +166,7 @@ def test_nested_columns_and_names_with_dots(storage: Storage) -> None:
             "v": pa.array([{"metadata": b"m", "value": b"v"}, None]),
         }
     )
-    name = write(storage, table)
+    name = put_parquet(storage, table)
     columns = (
         MeasuredColumn(("s", "x"), LONG),
         MeasuredColumn(("s", "y", "z"), Primitive("string")),
@@ -194,13 +187,13 @@ def test_nested_columns_and_names_with_dots(storage: Storage) -> None:
 def test_the_old_calendar_is_not_read(storage: Storage) -> None:
     table = pa.table({"c": pa.array([dt.date(1500, 1, 1)])})
     table = table.replace_schema_metadata({"org.apache.spark.legacyDateTime": ""})
-    name = write(storage, table)
+    name = put_parquet(storage, table)
     (text,) = texts_of(storage, [name], StatsRules((MeasuredColumn(("c",), Primitive("date")),)))
     assert json.loads(text)["minValues"] == {}
 
 
 def test_a_column_that_was_not_measured_has_no_statistics(storage: Storage) -> None:
-    name = write(storage, pa.table({"a": [1], "b": [2]}))
+    name = put_parquet(storage, pa.table({"a": [1], "b": [2]}))
     measured = measure(storage, [name], [MeasuredColumn(("a",), LONG)])
     rules = StatsRules((MeasuredColumn(("a",), LONG), MeasuredColumn(("b",), LONG)))
     (text,) = new_stats_texts(measured, rules)
@@ -359,7 +352,9 @@ def test_files_of_other_engines_have_the_statistics_that_their_log_states(name: 
 
 
 def test_what_was_written_reads_back(storage: Storage) -> None:
-    names = [write(storage, pa.table({"c": moments(UTC_US, n, n + 1500)}), f"{n}") for n in range(1000, 1003)]
+    names = [
+        put_parquet(storage, pa.table({"c": moments(UTC_US, n, n + 1500)}), f"{n}") for n in range(1000, 1003)
+    ]
     rules = StatsRules((MeasuredColumn(("c",), Primitive("timestamp")),))
     texts = texts_of(storage, names, rules)
     parsed = parse(pa.table({"stats": pa.array(texts, pa.string())}), rules.columns)

@@ -8,7 +8,6 @@ import math
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from delvec.errors import FormatError
@@ -18,6 +17,7 @@ from delvec.footers.statistics import ColumnStatistics, MeasuredColumn, column_s
 from delvec.row_delta import ADDED_SCHEMA, all_files, with_statistics
 from delvec.schema import Array, DataType, Decimal, Field, Fixed, Primitive, Struct, arrow_type, char
 from delvec.storage import Storage, open_storage
+from parquet_files import put_parquet
 
 LONG, DOUBLE, STRING = Primitive("long"), Primitive("double"), Primitive("string")
 US, UTC_US = pa.timestamp("us"), pa.timestamp("us", tz="UTC")
@@ -29,18 +29,11 @@ def storage(request: pytest.FixtureRequest) -> Storage:
     return open_storage(f"memory://footers/{request.node.name}")
 
 
-def write(storage: Storage, table: pa.Table, name: str = "f.parquet", **options: Any) -> str:
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, **options)
-    storage.put(name, sink.getvalue().to_pybytes())
-    return name
-
-
 def statistics_of(
     storage: Storage, values: pa.Array, data_type: DataType, **options: Any
 ) -> ColumnStatistics:
     """The statistics of a file with the one column ``c``."""
-    name = write(storage, pa.table({"c": values}), **options)
+    name = put_parquet(storage, pa.table({"c": values}), **options)
     found = column_statistics(measure(storage, [name], [MeasuredColumn(("c",), data_type)]), ("c",))
     assert found is not None
     return found
@@ -109,7 +102,7 @@ def test_decimals(storage: Storage, precision: int, as_integer: bool) -> None:
 
 
 def test_a_value_that_does_not_fit_leaves_the_others(storage: Storage) -> None:
-    names = [write(storage, pa.table({"c": [value]}), f"{value}") for value in (1, 300, -5)]
+    names = [put_parquet(storage, pa.table({"c": [value]}), f"{value}") for value in (1, 300, -5)]
     found = column_statistics(measure(storage, names, [MeasuredColumn(("c",), Primitive("byte"))]), ("c",))
     assert found is not None
     assert found.lower.to_pylist() == [1, None, -5]
@@ -147,7 +140,7 @@ def test_a_row_group_without_bounds_leaves_the_file_without_bounds(storage: Stor
 
 
 def test_without_statistics_only_rows_are_counted(storage: Storage) -> None:
-    name = write(storage, pa.table({"c": [1, 2]}), write_statistics=False)
+    name = put_parquet(storage, pa.table({"c": [1, 2]}), write_statistics=False)
     measured = measure(storage, [name], [MeasuredColumn(("c",), LONG)])
     found = column_statistics(measured, ("c",))
     assert found is not None
@@ -159,7 +152,7 @@ def test_without_statistics_only_rows_are_counted(storage: Storage) -> None:
 def test_the_julian_calendar_is_not_read(storage: Storage, data_type: DataType) -> None:
     table = pa.table({"c": pa.array([None, 5], pa.int32()).cast(arrow_type(Primitive("date")))})
     table = table.replace_schema_metadata({"org.apache.spark.legacyDateTime": ""})
-    name = write(storage, table.cast(pa.schema([("c", arrow_type(data_type))], table.schema.metadata)))
+    name = put_parquet(storage, table.cast(pa.schema([("c", arrow_type(data_type))], table.schema.metadata)))
     found = column_statistics(measure(storage, [name], [MeasuredColumn(("c",), data_type)]), ("c",))
     assert found is not None
     assert found.lower.to_pylist() == [None]
@@ -175,7 +168,7 @@ def test_nested_columns_and_names_with_dots(storage: Storage) -> None:
         MeasuredColumn(("later",), LONG),
         MeasuredColumn(("s", "list"), Array(LONG)),
     ]
-    measured = measure(storage, [write(storage, table)], columns)
+    measured = measure(storage, [put_parquet(storage, table)], columns)
     found = {column.path: column_statistics(measured, column.path) for column in columns}
     lowers = {path: each.lower[0].as_py() for path, each in found.items() if each is not None}
     assert lowers == {("s", "x"): 1, ("s", "y.z"): "q", ("s.x",): 7, ("later",): None, ("s", "list"): None}
@@ -186,7 +179,7 @@ def test_nested_columns_and_names_with_dots(storage: Storage) -> None:
 
 
 def test_files_keep_their_order_and_their_statistics(storage: Storage) -> None:
-    names = [write(storage, pa.table({"c": range(n)}), f"{n}") for n in range(1, 30)]
+    names = [put_parquet(storage, pa.table({"c": range(n)}), f"{n}") for n in range(1, 30)]
     added = pa.Table.from_pylist(
         [{"location": name, "size": 1, "modified_ms": 1} for name in names], ADDED_SCHEMA
     )
@@ -200,7 +193,7 @@ def test_files_keep_their_order_and_their_statistics(storage: Storage) -> None:
 
 
 def test_without_columns_there_are_counts_alone(storage: Storage) -> None:
-    name = write(storage, pa.table({"c": range(9)}), row_group_size=4)
+    name = put_parquet(storage, pa.table({"c": range(9)}), row_group_size=4)
     measured = measure(storage, [name], [])
     assert measured.column_names == ["record_count", "split_offsets"]
     (offsets,) = measured.column("split_offsets").to_pylist()
@@ -222,7 +215,7 @@ def test_rejects_a_file_that_is_not_parquet(storage: Storage) -> None:
 def test_rejects_ambiguous_names(storage: Storage) -> None:
     table = pa.table([[1], [2]], names=["c", "c"])
     with pytest.raises(FormatError, match="its 2 columns have ambiguous names"):
-        measure(storage, [write(storage, table)], [MeasuredColumn(("c",), LONG)])
+        measure(storage, [put_parquet(storage, table)], [MeasuredColumn(("c",), LONG)])
 
 
 def test_a_struct_has_no_bounds(storage: Storage) -> None:

@@ -78,7 +78,7 @@ def commit(
                     )
         pause(random.uniform(0, min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2**attempt)))
         newest = table.snapshot()
-        # Always from the version that the statement ran on, because only there is known what it read.
+        # Rebase from the version that the statement ran on: the probe knows rows and files of that version.
         won = (*won, *table.won(base, newest))
         result = rebased(original, first, newest, won, storage=table.storage, probe=probe)
         if isinstance(result, Conflict):

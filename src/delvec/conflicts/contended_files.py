@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec.bitmap import Bitmap
+from delvec.chunked import one_chunk
 from delvec.conflicts.winners import Winners
 from delvec.deletes.loader import DeleteLoader
 from delvec.deletes.new_vectors import load_new_vector, new_vector
@@ -52,7 +53,7 @@ def contended_files(
     delta: RowDelta, base: Snapshot, newest: Snapshot, winners: Winners, loader: DeleteLoader
 ) -> list[ContendedFile]:
     """The files of the delta that a concurrent commit changed or removed, in the order of their ids."""
-    changed = pa.concat_arrays([_one_chunk(delta.vectors.column("file_id")), _one_chunk(delta.removed)])
+    changed = pa.concat_arrays([one_chunk(delta.vectors.column("file_id")), one_chunk(delta.removed)])
     by_file = winners.first_change(changed)
     ids = pa.array(sorted(by_file), pa.int64())
     if not len(ids):
@@ -92,7 +93,3 @@ def _mine(delta: RowDelta, file_id: int, name: str, before: Bitmap, storage: Sto
         return None
     row = delta.vectors.slice(index, 1).to_pylist()[0]
     return load_new_vector(storage, row, name) - before
-
-
-def _one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

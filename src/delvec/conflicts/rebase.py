@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec.bitmap import Bitmap
+from delvec.chunked import one_chunk
 from delvec.conflicts.contended_files import ContendedFile, contended_files, united_vector
 from delvec.conflicts.probe import ConflictProbe
 from delvec.conflicts.verb_pairs import RULES, Rule
@@ -222,7 +223,7 @@ class _Rebase:
 
     def _moved(self, file_ids: pa.Array) -> pa.Array:
         """The ids in the newest version; null for files that are removed."""
-        return self.winners.newest_ids(_one_chunk(file_ids))
+        return self.winners.newest_ids(one_chunk(file_ids))
 
     def _moved_vectors(self, united: Sequence[Mapping[str, Any]]) -> pa.Table:
         """The vectors of the delta, with those that were united. A vector that deletes nothing more is
@@ -241,11 +242,7 @@ class _Rebase:
 
 
 def _file_ids(delta: RowDelta) -> pa.Array:
-    return pa.concat_arrays([_one_chunk(delta.vectors.column("file_id")), _one_chunk(delta.removed)])
-
-
-def _one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return pa.concat_arrays([one_chunk(delta.vectors.column("file_id")), one_chunk(delta.removed)])
 
 
 def _overlap(files: Sequence[ContendedFile]) -> int:

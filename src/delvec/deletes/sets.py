@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delvec.chunked import Mask, Rows
+from delvec.chunked import Mask, Rows, one_chunk
 from delvec.deletes.deletes_of_files import match_deletes
 from delvec.deletes.supported_kinds import verify_applied, verify_kinds
 from delvec.plan import DELETES_SCHEMA, FILES_SCHEMA, ScanPlan
@@ -130,7 +130,7 @@ class DeleteSets:
     def describe_by_file(self) -> pa.ListArray:
         """For each file the list of its rows of ``describe``; empty where no row is deleted."""
         pairs = self.describe().combine_chunks().to_struct_array()
-        pairs = pairs.combine_chunks() if isinstance(pairs, pa.ChunkedArray) else pairs
+        pairs = one_chunk(pairs)
         offsets = np.searchsorted(self.file, np.arange(len(self.files) + 1))
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pairs.cast(_DESCRIPTION_TYPE))
 

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delvec.chunked import one_chunk
 from delvec.errors import FormatError, InvalidOperationError, UnsupportedFeatureError
 from delvec.hive_folders import folder
 from delvec.schema import DataType, Decimal, Field, Primitive, Schema, arrow_type
@@ -85,7 +86,7 @@ def _by_field(values: pa.Array | pa.ChunkedArray, fields: Sequence[Field]) -> li
     expected = pa.struct([pa.field(field.name, arrow_type(field.type)) for field in fields])
     if values.type != expected:
         raise InvalidOperationError(f"partition values of new files are {values.type}, expected {expected}")
-    structs = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    structs = one_chunk(values)
     return [(structs.field(position), field) for position, field in enumerate(fields)]
 
 

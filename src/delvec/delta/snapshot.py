@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delvec.chunked import one_chunk
 from delvec.delta import planning
 from delvec.delta.actions import DomainMetadata, Metadata
 from delvec.delta.features import COLUMN_MAPPING, DELETION_VECTORS, Protocol, verify_readable
@@ -211,8 +212,7 @@ class Snapshot:
 
     def names(self, file_ids: pa.Array) -> pa.Array:
         """The recorded paths of files by their ids."""
-        paths = self.adds.column("path").take(file_ids)
-        return paths.combine_chunks() if isinstance(paths, pa.ChunkedArray) else paths
+        return one_chunk(self.adds.column("path").take(file_ids))
 
     def file_ids(self, names: pa.Array) -> pa.Array:
         """The ids of files by their recorded paths; null for a file that is not live."""

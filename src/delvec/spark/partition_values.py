@@ -2,7 +2,7 @@
 driver.
 
 The text in a folder's name is delvec's own and independent of session settings: a number for dates (days) and
-timestamps (microseconds), an underscore and the string, an underscore and hexadecimal digits for bytes. So
+timestamps (microseconds); for strings a mark and the string, for bytes the mark and hexadecimal digits. So
 the empty string differs from null, and no string can be mistaken for Spark's name of the null folder.
 """
 
