@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from delvec.schema import Schema
     from delvec.storage import Storage
+    from delvec.version_state import VersionState
 
 HISTORY_SCHEMA = pa.schema(
     [
@@ -196,6 +197,17 @@ class Table(Protocol):
 
     def history(self, limit: int | None = None) -> pa.Table:
         """The recorded commits, newest first, as ``HISTORY_SCHEMA``."""
+        ...
+
+
+@runtime_checkable
+class Restorable(Protocol):
+    """A table that can have the state of an older version again."""
+
+    def state_at(self, newest: Any, version: Any, request: Request) -> VersionState:
+        """The step from the snapshot ``newest`` to the state of the snapshot ``version``, by file and
+        deletes. Nothing that must never fall goes back, such as the ids that rows have had.
+        """
         ...
 
 

@@ -7,6 +7,7 @@ outcome. Whatever grows with the number of files is an Arrow table, as in `plan`
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -294,6 +295,7 @@ class Operation(Enum):
     COMPACT = "compact"
     SET_PROPERTIES = "set properties"
     ADD_COLUMNS = "add columns"
+    RESTORE = "restore"
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +306,7 @@ class Request:
     dynamic      an OVERWRITE of the partitions that have new rows
     columns      the columns that ADD_COLUMNS adds, as the user gave them
     properties   the properties that SET_PROPERTIES sets; None unsets one
+    version, timestamp   the version that RESTORE goes back to, or the time that chose it
     """
 
     operation: Operation
@@ -311,6 +314,8 @@ class Request:
     dynamic: bool = False
     columns: Schema | None = None
     properties: Mapping[str, str | None] = field(default_factory=dict)
+    version: int | None = None
+    timestamp: dt.datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,6 +363,7 @@ class RowDelta:
     added_deletes, removed_deletes   delete files; the deletes of ``vectors`` are not among them
     moved       rows of ``added`` are new versions of rows that this operation deletes
     lineage     files of ``added`` store the ids of moved rows, in the columns that the rules name
+    carry       what else the format commits with this delta: a value of the format, which made the delta
     """
 
     base: Base
@@ -378,6 +384,7 @@ class RowDelta:
     data_change: bool = True
     moved: bool = False
     lineage: bool = False
+    carry: object | None = None
 
 
 @dataclass(frozen=True, slots=True)

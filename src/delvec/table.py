@@ -33,6 +33,7 @@ from delvec.spark.merge_request import Merge
 from delvec.spark.merge_source import MergeSource
 from delvec.spark.notebook import column_list, html_pairs
 from delvec.spark.python_rows import frame_of
+from delvec.spark.restore import RestoreResult, restore
 from delvec.spark.session import session_storage_options, sql_settings, verify_running
 from delvec.spark.set_clause import Assignments
 from delvec.spark.target import OperationResult, Target
@@ -330,6 +331,22 @@ class Table:
         """
         schema = as_created(self._spark, schema_from(columns))
         return self._change(Verb.ALTER, lambda target: add_columns.add_columns(target, schema))
+
+    def restore(
+        self,
+        version: int | None = None,
+        timestamp: dt.datetime | str | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> RestoreResult:
+        """Give the table the state of an older version: its rows, columns and properties.
+
+        The version is chosen by its number, or by a time as in ``to_df``. Nothing is committed if the table
+        has this state already; refused if files of that version are gone.
+        """
+        verify_running(self._spark)
+        at = None if timestamp is None else instant_of(self._spark, timestamp)
+        return restore(self._table, version_number(version), at, dry_run=dry_run)
 
     def files(self) -> DataFrame:
         """The live data files: location, size, rows, deleted rows, partition values."""

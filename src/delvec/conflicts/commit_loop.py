@@ -99,7 +99,8 @@ def commit(
 def changes_anything(delta: RowDelta) -> bool:
     files = len(delta.added) or len(delta.removed) or len(delta.vectors)
     deletes = len(delta.added_deletes) or len(delta.removed_deletes)
-    return bool(files or deletes or delta.metadata is not None or delta.txn is not None)
+    others = (delta.metadata, delta.txn, delta.carry)
+    return bool(files or deletes or any(other is not None for other in others))
 
 
 def _message(operation: str, base: Snapshot, conflict: Conflict, location: str) -> str:

@@ -59,6 +59,11 @@ def remove_body(row: Mapping[str, Any], *, now_ms: int, data_change: bool) -> Bo
     )
 
 
+def tombstone_body(path: str, now_ms: int) -> Body:
+    """The ``remove`` of a file that is no data file, so that writers do not delete it before its time."""
+    return {"path": path, "deletionTimestamp": now_ms, "dataChange": False}
+
+
 def descriptor(row: Mapping[str, Any]) -> Body | None:
     """The vector's descriptor, from a row of ``actions.ADDS_SCHEMA``; None if the file has no vector."""
     if row["dv_storage"] is None:

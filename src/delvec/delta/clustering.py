@@ -15,6 +15,8 @@ from delvec.errors import FormatError
 
 DOMAIN = "delta.clustering"
 COLUMNS = "clusteringColumns"
+NO_COLUMNS = orjson.dumps({COLUMNS: [], "domainName": DOMAIN}).decode()
+"""The domain of a table that is no longer clustered."""
 
 
 def clustering_columns(domains: Mapping[str, DomainMetadata]) -> frozenset[tuple[str, ...]]:

@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from delvec.delta import action_writer, row_ids
@@ -22,9 +22,12 @@ from delvec.delta.action_writer import Body
 from delvec.delta.actions import SetTransaction
 from delvec.delta.commit_info import commit_info
 from delvec.delta.commit_times import next_timestamp, with_enablement
+from delvec.delta.extra_actions import ExtraActions, extra_actions
 from delvec.delta.file_actions import FileChanges, file_changes, measured
 from delvec.delta.log_files import LOG
 from delvec.delta.metadata_change import TableState
+from delvec.delta.metrics import execution_metrics
+from delvec.delta.restore import restored_adds
 from delvec.delta.rules import allows_vectors, is_append_only
 from delvec.delta.writer_features import verify_writable
 from delvec.errors import (
@@ -55,6 +58,7 @@ class _PreparedDelta:
     base: Snapshot
     state: TableState
     files: FileChanges
+    extra: ExtraActions
     txn_id: str
 
 
@@ -72,11 +76,13 @@ def commit(
     """
     _verify_delta(base, delta)
     _verify_no_delete_files(base, delta)
-    state = base.state_after(delta.metadata)
-    _verify_allowed(base, delta)
+    extra = extra_actions(delta)
+    state = extra.state or base.state_after(delta.metadata)
+    _verify_allowed(base, delta, extra)
     delta = measured(storage, base, delta, state)
     files = file_changes(storage, base, delta, state, now_ms=clock())
-    prepared = _PreparedDelta(delta, base, state, files, str(new_id()))
+    prepared = _with_restored(storage, _PreparedDelta(delta, base, state, files, extra, str(new_id())))
+    files = prepared.files
     version = base.version + 1
     try:
         outcome = _put(storage, version, _lines(storage, prepared, clock()), prepared.txn_id)
@@ -117,8 +123,8 @@ def _verify_no_delete_files(base: Snapshot, delta: RowDelta) -> None:
             )
 
 
-def _verify_allowed(base: Snapshot, delta: RowDelta) -> None:
-    changes_rows = bool(len(delta.added) or len(delta.removed) or len(delta.vectors))
+def _verify_allowed(base: Snapshot, delta: RowDelta, extra: ExtraActions) -> None:
+    changes_rows = bool(len(delta.added) or len(delta.removed) or len(delta.vectors) or extra.restored)
     verify_writable(base, rows=changes_rows, new_rows=bool(len(delta.added)))
     if not changes_rows:
         return
@@ -131,6 +137,23 @@ def _verify_allowed(base: Snapshot, delta: RowDelta) -> None:
             f"table does not allow new vectors, expected delta.enableDeletionVectors = true: {base.location}",
             feature="deletionVectors",
         )
+
+
+def _with_restored(storage: Storage, prepared: _PreparedDelta) -> _PreparedDelta:
+    """With the files that are restored. Those without row ids count as new if the table gives ids."""
+    files, extra = prepared.files, prepared.extra
+    readded, added, record_counts = restored_adds(storage, prepared.base, extra, prepared.state)
+    metrics = files.metrics
+    if extra.metrics is not None:
+        metrics = {**extra.metrics, **execution_metrics(prepared.delta.execution)}
+    changes = replace(
+        files,
+        added=files.added + added,
+        record_counts=files.record_counts + record_counts,
+        readded=files.readded + readded,
+        metrics=metrics,
+    )
+    return replace(prepared, files=changes)
 
 
 class _PutFailedError(Exception):
@@ -167,6 +190,7 @@ def _lines(storage: Storage, prepared: _PreparedDelta, now: int) -> bytes:
     version = current.version + 1
     timestamp = next_timestamp(storage, current, prepared.state, now)
     state = with_enablement(current, prepared.state, version, timestamp)
+    state = prepared.extra.state_of(state, version)
     added, domains = _with_ids(files, current, state, version)
     info = commit_info(
         delta, current, files.metrics, state=state, now_ms=now, in_commit_ms=timestamp, txn_id=prepared.txn_id
@@ -174,13 +198,15 @@ def _lines(storage: Storage, prepared: _PreparedDelta, now: int) -> bytes:
     actions: list[tuple[str, Body]] = [("commitInfo", info)]
     if current.is_draft or state.protocol != current.protocol:
         actions.append(("protocol", action_writer.protocol_body(state.protocol)))
-    if current.is_draft or state.metadata != current.metadata:
+    if current.is_draft or state.metadata != current.metadata or prepared.extra.states_metadata:
         actions.append(("metaData", action_writer.metadata_body(state.metadata)))
     if delta.txn is not None:
         txn = SetTransaction(delta.txn.app_id, delta.txn.version, now)
         actions.append(("txn", action_writer.txn_body(txn)))
     actions += [("domainMetadata", body) for body in domains]
+    actions += [("domainMetadata", action_writer.domain_body(domain)) for domain in prepared.extra.domains]
     actions += [("remove", body) for body in files.removed]
+    actions += [("remove", action_writer.tombstone_body(path, now)) for path in prepared.extra.tombstones]
     actions += [("add", body) for body in files.readded]
     actions += [("add", body) for body in added]
     actions += [("cdc", body) for body in files.change_files]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -39,6 +40,7 @@ _NAMES: Mapping[Operation, str] = MappingProxyType(
         Operation.COMPACT: "OPTIMIZE",
         Operation.SET_PROPERTIES: "SET TBLPROPERTIES",
         Operation.ADD_COLUMNS: "ADD COLUMNS",
+        Operation.RESTORE: "RESTORE",
     }
 )
 
@@ -80,7 +82,7 @@ def commit_info(
     return body
 
 
-def _parameters(request: Request, state: TableState) -> dict[str, str]:
+def _parameters(request: Request, state: TableState) -> Mapping[str, str | int | None]:
     """The parameters as Delta-Spark writes them: lists and objects are JSON inside a text."""
     match request.operation:
         case Operation.CREATE | Operation.CREATE_WITH_ROWS:
@@ -96,7 +98,13 @@ def _parameters(request: Request, state: TableState) -> dict[str, str]:
             return {"properties": json.dumps(dict(request.properties))}
         case Operation.ADD_COLUMNS:
             return {"columns": json.dumps([{"column": _column(field)} for field in request.columns or ()])}
+        case Operation.RESTORE:
+            return {"version": request.version, "timestamp": _time_text(request.timestamp)}
     return {}
+
+
+def _time_text(time: dt.datetime | None) -> str | None:
+    return None if time is None else f"{time.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S.%f}".rstrip("0").rstrip(".")
 
 
 def _creation_parameters(state: TableState) -> dict[str, str]:

@@ -65,7 +65,7 @@ def file_changes(
 ) -> FileChanges:
     """The actions of a delta that is `measured`. Writes the new vector files, and nothing else."""
     schema = _schema(snapshot, state)
-    removed_rows = _live_adds(snapshot, delta.removed)
+    removed_rows = live_adds(snapshot, delta.removed)
     added, rows = _added(storage, snapshot, delta, state)
     change_files = _change_files(storage, snapshot, delta, schema)
     changed = _changed_files(storage, snapshot, delta)
@@ -120,7 +120,7 @@ def _schema(snapshot: Snapshot, state: TableState) -> Schema:
     return parse_schema(state.metadata.schema_string, mapping=mode)
 
 
-def _live_adds(snapshot: Snapshot, file_ids: pa.Array | pa.ChunkedArray) -> list[dict[str, Any]]:
+def live_adds(snapshot: Snapshot, file_ids: pa.Array | pa.ChunkedArray) -> list[dict[str, Any]]:
     """The ``add`` actions of these live files as dictionaries, in ascending order of file id."""
     rows = np.sort(np.asarray(file_ids, dtype=np.int64))
     if len(rows) and not (rows[0] >= 0 and rows[-1] < len(snapshot.adds)):
@@ -206,7 +206,7 @@ def _changed_files(storage: Storage, snapshot: Snapshot, delta: RowDelta) -> lis
         return []
     vectors = delta.vectors.sort_by("file_id")
     ids = np.asarray(vectors.column("file_id"), dtype=np.int64)
-    rows = _live_adds(snapshot, vectors.column("file_id"))
+    rows = live_adds(snapshot, vectors.column("file_id"))
     _verify_files_once(ids, delta)
     counts = snapshot.facts().at(ids).record_count.to_pylist()
     locations = location.resolve_many(snapshot.location, pa.array([row["path"] for row in rows]))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from delvec.row_delta import Execution, Operation, Request, RowCounts
+from delvec.version_state import RestoreCounts
 
 _WRITE = {"inserted": "numOutputRows", "deleted": "numDeletedRows", "copied": "numCopiedRows"}
 _MERGE = {
@@ -46,12 +47,12 @@ def metrics_of(
     request: Request, files: FileCounts, counts: RowCounts, execution: Execution
 ) -> dict[str, int]:
     """All metrics of a commit. A count of rows replaces a count of files that has the same name."""
-    return _file_metrics(request, files) | row_metrics(request, counts) | _execution_metrics(execution)
+    return _file_metrics(request, files) | row_metrics(request, counts) | execution_metrics(execution)
 
 
 def metrics_without_files(request: Request, counts: RowCounts, execution: Execution) -> dict[str, int]:
     """The metrics of a statement that commits nothing."""
-    return row_metrics(request, counts) | _execution_metrics(execution)
+    return row_metrics(request, counts) | execution_metrics(execution)
 
 
 def row_metrics(request: Request, counts: RowCounts) -> dict[str, int]:
@@ -60,7 +61,18 @@ def row_metrics(request: Request, counts: RowCounts) -> dict[str, int]:
     return {metric: value for metric, value in values.items() if value is not None}
 
 
-def _execution_metrics(execution: Execution) -> dict[str, int]:
+def restore_metrics(counts: RestoreCounts) -> dict[str, int]:
+    return {
+        "tableSizeAfterRestore": counts.bytes_after,
+        "numOfFilesAfterRestore": counts.files_after,
+        "numRemovedFiles": counts.removed_files,
+        "numRestoredFiles": counts.restored_files,
+        "removedFilesSize": counts.removed_bytes,
+        "restoredFilesSize": counts.restored_bytes,
+    }
+
+
+def execution_metrics(execution: Execution) -> dict[str, int]:
     metrics = {} if execution.duration_ms is None else {"executionTimeMs": execution.duration_ms}
     if execution.runs > 1:
         metrics["numRuns"] = execution.runs

@@ -20,13 +20,18 @@ from delvec.errors import FormatError
 DOMAIN = "delta.rowTracking"
 HIGH_WATER_MARK = "rowIdHighWaterMark"
 NO_IDS_YET = -1
+FIELDS = ("baseRowId", "defaultRowCommitVersion")
+"""The fields of an ``add`` action that say the ids and the version of its rows."""
 
 
 def gives_ids(state: TableState) -> bool:
     """Whether every new file must have ids: yes if the feature is supported, even if it is not enabled."""
-    return ROW_TRACKING in state.protocol.features_to_write and not properties.is_on(
-        state.metadata.configuration, properties.ROW_TRACKING_SUSPENDED
-    )
+    return ROW_TRACKING in state.protocol.features_to_write and not are_suspended(state)
+
+
+def are_suspended(state: TableState) -> bool:
+    """Whether no file may get ids, because the feature is about to be dropped."""
+    return properties.is_on(state.metadata.configuration, properties.ROW_TRACKING_SUSPENDED)
 
 
 def high_water_mark(domains: Mapping[str, DomainMetadata]) -> int:

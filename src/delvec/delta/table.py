@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from delvec.delta import commit, commit_info, creation
+from delvec.delta import commit, commit_info, creation, restore
 from delvec.delta.checkpoint_writer import write_checkpoint
 from delvec.delta.history import CommitTimes, as_datetime, list_commits
 from delvec.delta.log_files import Listing, list_log, tail
@@ -36,6 +36,7 @@ from delvec.row_delta import (
 )
 from delvec.schema import Schema
 from delvec.storage import Entry, Storage, in_parallel, open_storage
+from delvec.version_state import VersionState
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -160,6 +161,10 @@ class DeltaTable:
             )
         versions = range(since.version + 1, until.version + 1)
         return in_parallel(lambda version: read_winner(self.storage, version), versions)
+
+    def state_at(self, newest: Snapshot, version: Snapshot, request: Request) -> VersionState:
+        """The step from ``newest`` to the state of the snapshot ``version``."""
+        return restore.state_at(newest, version, request)
 
     def _checkpoint(self, version: int, properties: Mapping[str, str]) -> None:
         """Write a checkpoint if one is due. A failure is only logged: checkpoints just save readers time."""
