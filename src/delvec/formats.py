@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from delvec.partition_spec import PartitionField, PartitionSpec
     from delvec.plan import Base, ScanPlan
     from delvec.predicate import Condition
+    from delvec.retention import Protected, RetentionRules, Unneeded
     from delvec.row_delta import (
         Execution,
         Isolation,
@@ -207,6 +208,34 @@ class Restorable(Protocol):
     def state_at(self, newest: Any, version: Any, request: Request) -> VersionState:
         """The step from the snapshot ``newest`` to the state of the snapshot ``version``, by file and
         deletes. Nothing that must never fall goes back, such as the ids that rows have had.
+        """
+        ...
+
+
+@runtime_checkable
+class Vacuumable(Protocol):
+    """A table that says which of its files are still needed."""
+
+    def retention_rules(self) -> RetentionRules:
+        """How vacuum treats the table. Refuses a table with a feature that delvec does not know, by name."""
+        ...
+
+    def protected(self, cutoff_ms: int) -> Protected:
+        """The files that the newest version needs, and those that were removed at ``cutoff_ms`` or later."""
+        ...
+
+    def unneeded(self) -> Unneeded:
+        """The removed files that the metadata still records."""
+        ...
+
+
+@runtime_checkable
+class Checkpointed(Protocol):
+    """A table whose metadata can be summarised."""
+
+    def checkpoint(self) -> int:
+        """Write a summary of the newest version's metadata, so that readers are faster. Returns the
+        version.
         """
         ...
 

@@ -20,6 +20,7 @@ from delvec.errors import InvalidOperationError
 from delvec.footers.statistics import RECORD_COUNT, SPLIT_OFFSETS, SPLIT_OFFSETS_TYPE, MeasuredColumn
 from delvec.partition_spec import UNPARTITIONED, PartitionSpec
 from delvec.plan import DELETES_SCHEMA, Base
+from delvec.retention import VacuumRecord
 from delvec.schema import Field, Schema
 from delvec.storage import Storage
 
@@ -293,6 +294,8 @@ class Operation(Enum):
     UPDATE = "update"
     MERGE = "merge"
     COMPACT = "compact"
+    VACUUM_START = "vacuum start"
+    VACUUM_END = "vacuum end"
     SET_PROPERTIES = "set properties"
     ADD_COLUMNS = "add columns"
     RESTORE = "restore"
@@ -307,6 +310,7 @@ class Request:
     columns      the columns that ADD_COLUMNS adds, as the user gave them
     properties   the properties that SET_PROPERTIES sets; None unsets one
     version, timestamp   the version that RESTORE goes back to, or the time that chose it
+    vacuum       the run of VACUUM_START and VACUUM_END
     """
 
     operation: Operation
@@ -316,6 +320,7 @@ class Request:
     properties: Mapping[str, str | None] = field(default_factory=dict)
     version: int | None = None
     timestamp: dt.datetime | None = None
+    vacuum: VacuumRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from delvec.spark.merge_clauses import Clause
 from delvec.spark.merge_request import Merge
 from delvec.spark.merge_source import MergeSource
 from delvec.spark.notebook import column_list, html_pairs
+from delvec.spark.progress import tell
 from delvec.spark.python_rows import frame_of
 from delvec.spark.restore import RestoreResult, restore
 from delvec.spark.session import session_storage_options, sql_settings, verify_running
@@ -41,6 +42,7 @@ from delvec.spark.text_lengths import as_created
 from delvec.spark.types import logical, schema_from
 from delvec.spark.update import update
 from delvec.spark.version_times import instant_of, version_number
+from delvec.vacuum import VacuumResult, vacuum
 
 _TARGET = "target"
 
@@ -347,6 +349,25 @@ class Table:
         verify_running(self._spark)
         at = None if timestamp is None else instant_of(self._spark, timestamp)
         return restore(self._table, version_number(version), at, dry_run=dry_run)
+
+    def vacuum(
+        self,
+        retain_hours: float | None = None,
+        dry_run: bool = False,  # noqa: FBT001, FBT002 - the public interface fixes name and position
+        force: bool = False,  # noqa: FBT001, FBT002
+    ) -> VacuumResult:
+        """Delete the files that no version within the last ``retain_hours`` (by default the table's
+        retention) needs. A shorter time than the table's needs ``force``.
+        """
+        return vacuum(self._table, retain_hours, dry_run=dry_run, force=force, report=tell)
+
+    def checkpoint(self) -> int:
+        """Write a summary of the newest version's metadata, for faster readers. Returns the version."""
+        if not isinstance(self._table, formats.Checkpointed):
+            raise UnsupportedFeatureError(
+                f"{self.format} tables have no checkpoints: {self.location}", feature="checkpoint"
+            )
+        return self._table.checkpoint()
 
     def files(self) -> DataFrame:
         """The live data files: location, size, rows, deleted rows, partition values."""

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from delta_log import LogWriter, add, column, metadata, protocol, remove
-from delvec.delta.checkpoint_writer import interval_ms, unexpired, write_checkpoint
+from delvec.delta.checkpoint_writer import unexpired, write_checkpoint
+from delvec.delta.properties import interval_ms
 from delvec.delta.stats.columns import stats_rules
 from delvec.delta.stats.writer import new_stats_texts
 from delvec.delta.table import DeltaTable
@@ -113,6 +114,8 @@ def test_a_later_hint_stays(log: LogWriter, known: object, expected: int) -> Non
         ("interval 1 week", 604_800_000),
         ("INTERVAL 2 Days 3 hours", 183_600_000),
         ("5 seconds 7 milliseconds", 5007),
+        ("interval 1500 microseconds", 1),
+        ("1 hour 2 nanoseconds", 3_600_000),
         ("interval 1 month", None),
         ("a while", None),
         ("", None),

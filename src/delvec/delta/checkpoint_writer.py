@@ -4,12 +4,11 @@
     V2        00000000000000000010.checkpoint.<uuid>.json with the small actions and the names of sidecars,
               _sidecars/….parquet with the file actions; if the table's properties and protocol ask for it
 
-Then ``_last_checkpoint`` is updated. Old log files are not removed here.
+Then ``_last_checkpoint`` is updated. `log_cleanup` removes old log files.
 """
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -23,28 +22,19 @@ from delvec.delta.action_writer import Body, domain_body, lines, metadata_body, 
 from delvec.delta.checkpoint_rows import FileRows
 from delvec.delta.features import V2_CHECKPOINT
 from delvec.delta.log_files import LAST_CHECKPOINT, LOG, SIDECARS, list_log
-from delvec.delta.properties import CHECKPOINT_POLICY
+from delvec.delta.properties import (
+    CHECKPOINT_POLICY,
+    FILE_RETENTION,
+    FILE_RETENTION_DEFAULT,
+    interval_ms,
+)
 from delvec.errors import ObjectNotFoundError
 from delvec.storage import Storage, in_parallel
 
 if TYPE_CHECKING:
     from delvec.delta.snapshot import Snapshot
 
-RETENTION = "delta.deletedFileRetentionDuration"
-DEFAULT_RETENTION = "interval 1 week"
-
 _SIDECAR_ACTIONS = 50_000
-_INTERVAL = re.compile(r"(?:interval\s+)?((?:\d+\s+[a-z]+\s*)+)", re.IGNORECASE)
-_MILLISECONDS = {
-    "microsecond": 0.001,
-    "millisecond": 1,
-    "second": 1000,
-    "minute": 60_000,
-    "hour": 3_600_000,
-    "day": 86_400_000,
-    "week": 604_800_000,
-}
-
 _STRING_MAP = pa.map_(pa.string(), pa.string())
 _SMALL_TYPES = {
     "protocol": pa.struct(
@@ -92,26 +82,11 @@ def write_checkpoint(storage: Storage, snapshot: Snapshot, *, now_ms: int) -> No
 
 def unexpired(removes: pa.Table, properties: Mapping[str, str], *, now_ms: int) -> pa.Table:
     """The tombstones that are not older than the table's retention: vacuum may still need them."""
-    retention = interval_ms(properties.get(RETENTION, DEFAULT_RETENTION))
+    retention = interval_ms(properties.get(FILE_RETENTION, FILE_RETENTION_DEFAULT))
     if retention is None:
         return removes
     times = pc.fill_null(removes.column("deletion_timestamp"), 0)
     return removes.filter(pc.greater(times, now_ms - retention))
-
-
-def interval_ms(text: str) -> int | None:
-    """Milliseconds of ``interval 1 week`` or ``2 days 3 hours``; None if the text is not an interval."""
-    interval = _INTERVAL.fullmatch(text.strip())
-    if interval is None:
-        return None
-    words = interval[1].lower().split()
-    total = 0.0
-    for number, unit in zip(words[::2], words[1::2], strict=True):
-        factor = _MILLISECONDS.get(unit.removesuffix("s"))
-        if factor is None:
-            return None
-        total += int(number) * factor
-    return int(total)
 
 
 def _wants_v2(snapshot: Snapshot) -> bool:

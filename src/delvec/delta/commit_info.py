@@ -38,6 +38,8 @@ _NAMES: Mapping[Operation, str] = MappingProxyType(
         Operation.UPDATE: "UPDATE",
         Operation.MERGE: "MERGE",
         Operation.COMPACT: "OPTIMIZE",
+        Operation.VACUUM_START: "VACUUM START",
+        Operation.VACUUM_END: "VACUUM END",
         Operation.SET_PROPERTIES: "SET TBLPROPERTIES",
         Operation.ADD_COLUMNS: "ADD COLUMNS",
         Operation.RESTORE: "RESTORE",
@@ -96,6 +98,8 @@ def _parameters(request: Request, state: TableState) -> Mapping[str, str | int |
             return {"mode": "Overwrite"} | _overwritten(request)
         case Operation.SET_PROPERTIES:
             return {"properties": json.dumps(dict(request.properties))}
+        case Operation.VACUUM_START | Operation.VACUUM_END:
+            return _vacuum_parameters(request)
         case Operation.ADD_COLUMNS:
             return {"columns": json.dumps([{"column": _column(field)} for field in request.columns or ()])}
         case Operation.RESTORE:
@@ -121,6 +125,15 @@ def _overwritten(request: Request) -> dict[str, str]:
     if request.condition is not None:
         return {"predicate": request.condition}
     return {"partitionOverwriteMode": "dynamic"} if request.dynamic else {}
+
+
+def _vacuum_parameters(request: Request) -> dict[str, str | int | None]:
+    assert request.vacuum is not None
+    run = request.vacuum
+    if request.operation is Operation.VACUUM_END:
+        return {"status": "COMPLETED" if run.completed else "FAILED"}
+    specified = {} if run.retain_ms is None else {"specifiedRetentionMillis": run.retain_ms}
+    return {"retentionCheckEnabled": run.checked, "defaultRetentionMillis": run.default_ms} | specified
 
 
 def _column(field: Field) -> dict[str, object]:

@@ -63,6 +63,18 @@ def deletes_of(root: str, adds: pa.Table, locations: pa.Array) -> tuple[pa.Array
     return index, _deletes(root, adds.filter(mask), locations.filter(mask))
 
 
+def vector_files(root: str, actions: pa.Table) -> pa.Array:
+    """The locations of the files that hold vectors of these adds or removes, each once."""
+    vectors = actions.filter(pc.is_valid(actions.column("dv_storage")))
+    if not len(vectors):
+        return pa.array([], pa.string())
+    _verify_storage_known(vectors)
+    _refuse(
+        vectors, pc.is_null(vectors.column("dv_path")), "dv_path", "dv_path of a vector is {}, expected text"
+    )
+    return _locations(root, vectors).drop_null().unique()
+
+
 def _deletes(root: str, adds: pa.Table, locations: pa.Array) -> pa.Table:
     storage = adds.column("dv_storage").combine_chunks()
     _verify_storage_known(adds)

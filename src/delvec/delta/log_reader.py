@@ -74,6 +74,11 @@ def tombstones(storage: Storage, state: LogState) -> pa.Table:
     return checkpoint_reader.concat([without(old, state.recent), state.recent.removes])
 
 
+def sidecars_of(storage: Storage, checkpoint_file: str) -> list[str]:
+    """The names of the sidecars of a checkpoint's file."""
+    return [place.rpartition("/")[2] for place in _head(storage, checkpoint_file).sidecars]
+
+
 def commit_version(entry: Entry) -> int:
     return int(entry.path.rpartition("/")[2].removesuffix(".json"))
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from delvec.retention import VacuumRecord
 from delvec.row_delta import Execution, Operation, Request, RowCounts
 from delvec.version_state import RestoreCounts
 
@@ -47,6 +48,8 @@ def metrics_of(
     request: Request, files: FileCounts, counts: RowCounts, execution: Execution
 ) -> dict[str, int]:
     """All metrics of a commit. A count of rows replaces a count of files that has the same name."""
+    if request.vacuum is not None:
+        return _vacuum(request.vacuum)
     return _file_metrics(request, files) | row_metrics(request, counts) | execution_metrics(execution)
 
 
@@ -94,6 +97,12 @@ def _file_metrics(request: Request, files: FileCounts) -> dict[str, int]:
     if not files.removed and not files.vectors_added:
         return written if files.added else {}
     return written | _row_level(files)
+
+
+def _vacuum(run: VacuumRecord) -> dict[str, int]:
+    if run.completed is None:
+        return {"numFilesToDelete": run.files, "sizeOfDataToDelete": run.bytes}
+    return {"numDeletedFiles": run.files, "numVacuumedDirectories": run.folders} if run.completed else {}
 
 
 def _row_level(files: FileCounts) -> dict[str, int]:

@@ -40,6 +40,12 @@ SYMLINK_MANIFEST = "delta.compatibility.symlinkFormatManifest.enabled"
 TARGET_FILE_SIZE = "delta.targetFileSize"
 RANDOM_PREFIXES = "delta.randomizeFilePrefixes"
 RANDOM_PREFIX_LENGTH = "delta.randomPrefixLength"
+FILE_RETENTION = "delta.deletedFileRetentionDuration"
+FILE_RETENTION_DEFAULT = "interval 1 week"
+LOG_RETENTION = "delta.logRetentionDuration"
+LOG_RETENTION_DEFAULT = "interval 30 days"
+LOG_CLEANUP = "delta.enableExpiredLogCleanup"
+CHECKPOINT_PROTECTION = "delta.requireCheckpointProtectionBeforeVersion"
 REWRITE_SHARE = "delvec.rewriteDeletedShare"
 ISOLATION_LEVEL = "delta.isolationLevel"
 VERB_ISOLATION = {verb: f"write.{verb}.isolation-level" for verb in (Verb.DELETE, Verb.UPDATE, Verb.MERGE)}
@@ -48,6 +54,16 @@ VERB_ISOLATION = {verb: f"write.{verb}.isolation-level" for verb in (Verb.DELETE
 DEFAULT_CHECKPOINT_INTERVAL = 10
 
 _INTERVAL = re.compile(r"(interval\s+)?(\d+\s+(nano|micro|milli)?(second|minute|hour|day|week)s?\s*)+", re.I)
+_NANOSECONDS = {
+    "nanosecond": 1,
+    "microsecond": 1000,
+    "millisecond": 1_000_000,
+    "second": 1_000_000_000,
+    "minute": 60 * 1_000_000_000,
+    "hour": 3600 * 1_000_000_000,
+    "day": 86_400 * 1_000_000_000,
+    "week": 604_800 * 1_000_000_000,
+}
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)b?", re.IGNORECASE)
 _SHARE = re.compile(r"0?\.[0-9]+")
 _SIZE_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
@@ -106,10 +122,10 @@ SETTABLE: Mapping[str, tuple[Check, str]] = MappingProxyType(
         SYMLINK_MANIFEST: (_one_of("false"), "false: delvec writes no symlink manifests"),
         "delta.dataSkippingNumIndexedCols": _COLUMN_COUNT,
         "delta.dataSkippingStatsColumns": (_is_text, "a list of columns"),
-        "delta.deletedFileRetentionDuration": _DURATION,
+        FILE_RETENTION: _DURATION,
         ENABLE_CHANGE_FEED: _FLAG,
         ENABLE_VECTORS: _FLAG,
-        "delta.enableExpiredLogCleanup": _FLAG,
+        LOG_CLEANUP: _FLAG,
         "delta.enableFullRetentionRollback": _FLAG,
         ENABLE_TIMESTAMPS: _FLAG,
         ENABLE_MATERIALIZED_PARTITIONS: _FLAG,
@@ -118,7 +134,7 @@ SETTABLE: Mapping[str, tuple[Check, str]] = MappingProxyType(
         # Other engines refuse a table with another level. If one has set another level, delvec follows it.
         ISOLATION_LEVEL: (_one_of("Serializable"), "Serializable"),
         **dict.fromkeys(VERB_ISOLATION.values(), (_one_of("serializable", "snapshot"), _LEVELS)),
-        "delta.logRetentionDuration": _DURATION,
+        LOG_RETENTION: _DURATION,
         RANDOM_PREFIXES: _FLAG,
         RANDOM_PREFIX_LENGTH: _COUNT,
         ROW_TRACKING_SUSPENDED: _FLAG,
@@ -190,6 +206,24 @@ def size(properties: Mapping[str, str], name: str, default: int) -> int:
     if parsed is None:
         raise FormatError(f"property {name} is {text!r}, expected a size such as 128mb")
     return max(1, int(parsed[1]) << _SIZE_UNITS[parsed[2].lower()])
+
+
+def interval_ms(text: str) -> int | None:
+    """Milliseconds of ``interval 1 week`` or ``2 days 3 hours``; None if the text is not an interval."""
+    if not _is_interval(text):
+        return None
+    words = text.lower().split()[text.strip().lower().startswith("interval") :]
+    pairs = zip(words[::2], words[1::2], strict=True)
+    return sum(int(number) * _NANOSECONDS[unit.removesuffix("s")] for number, unit in pairs) // 1_000_000
+
+
+def duration_ms(properties: Mapping[str, str], name: str, default: str) -> int:
+    """A property that is an interval, in milliseconds."""
+    text = properties.get(name, default)
+    duration = interval_ms(text)
+    if duration is None:
+        raise FormatError(f"property {name} is {text!r}, expected {_DURATION[1]}")
+    return duration
 
 
 def isolation(properties: Mapping[str, str], verb: Verb) -> Isolation:

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from delvec.delta import commit, commit_info, creation, restore
+from delvec.delta import commit, commit_info, creation, restore, retention
 from delvec.delta.checkpoint_writer import write_checkpoint
 from delvec.delta.history import CommitTimes, as_datetime, list_commits
+from delvec.delta.log_cleanup import clean_up_log
 from delvec.delta.log_files import Listing, list_log, tail
 from delvec.delta.log_reader import extend
 from delvec.delta.metrics import metrics_without_files
@@ -20,6 +21,7 @@ from delvec.delta.snapshot import Snapshot
 from delvec.delta.winners import read_winner
 from delvec.errors import CommitConflictError, FormatError, InvalidOperationError, StorageError
 from delvec.partition_spec import PartitionField, identity_fields
+from delvec.retention import Protected, RetentionRules, Unneeded
 from delvec.row_delta import (
     Committed,
     Execution,
@@ -144,6 +146,25 @@ class DeltaTable:
         """The commits still in the log, newest first, as ``formats.HISTORY_SCHEMA``."""
         return list_commits(self._commit_times(), limit=limit)
 
+    def retention_rules(self) -> RetentionRules:
+        """How vacuum treats the table."""
+        return retention.retention_rules(self._newest())
+
+    def protected(self, cutoff_ms: int) -> Protected:
+        """The files that the newest version needs, and those of tombstones since ``cutoff_ms``."""
+        return retention.protected(self.storage, self._newest(), cutoff_ms, now_ms=commit.now_ms())
+
+    def unneeded(self) -> Unneeded:
+        """The removed files that the log still records."""
+        return retention.unneeded(self._newest(), now_ms=commit.now_ms())
+
+    def checkpoint(self) -> int:
+        """Write a checkpoint of the newest version, unless it has one. Returns the version."""
+        snapshot = self._newest()
+        write_checkpoint(self.storage, snapshot, now_ms=commit.now_ms())
+        self._clean_up(snapshot)
+        return snapshot.version
+
     def commit(self, snapshot: Snapshot, delta: RowDelta) -> Outcome:
         """Commit ``delta``, which was made from ``snapshot``, as the next version, unless that version
         exists.
@@ -178,6 +199,15 @@ class DeltaTable:
             _LOGGER.warning(
                 "checkpoint of version %d was not written: %s", version, self.location, exc_info=True
             )
+            return
+        self._clean_up(snapshot)
+
+    def _clean_up(self, snapshot: Snapshot) -> None:
+        """Remove expired files of the log. A failure is only logged: they are removed the next time."""
+        try:
+            clean_up_log(self.storage, snapshot, now_ms=commit.now_ms())
+        except Exception:
+            _LOGGER.warning("expired log files were not removed: %s", self.location, exc_info=True)
 
     def _commit_times(self) -> CommitTimes:
         latest = self._newest()

@@ -28,6 +28,7 @@ from delvec import location
 from delvec.errors import StorageError
 from delvec.footers.statistics import measure
 from delvec.hive_folders import NULL_FOLDER, unescaped
+from delvec.retention import STAGING
 from delvec.row_delta import (
     ADDED_SCHEMA,
     WriteRules,
@@ -48,7 +49,6 @@ from delvec.storage import Entry, Storage, in_parallel
 
 _LOGGER = logging.getLogger(__name__)
 
-STAGING = "_delvec_staging"
 _FIELD_ID = "parquet.field.id"
 
 # Options of the write, not of the session: they change the Hadoop configuration of this job only.

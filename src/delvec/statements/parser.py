@@ -11,7 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
-from delvec.statements import parse_ddl, parse_dml, parse_query_insert, parse_show, unsupported, views
+from delvec.statements import (
+    parse_ddl,
+    parse_dml,
+    parse_maintenance,
+    parse_query_insert,
+    parse_show,
+    unsupported,
+    views,
+)
 from delvec.statements.cursor import QUERY_STARTS, ROW_CHANGES, Cursor, IsOurs, Span, verify_brackets
 from delvec.statements.lexer import Kind, Token, syntax_error, tokenize
 from delvec.statements.statement import (
@@ -137,6 +145,7 @@ _READERS: Mapping[tuple[str, ...], _Reader] = MappingProxyType(
         ("SHOW", "TBLPROPERTIES"): parse_show.show_properties,
         ("TRUNCATE", "TABLE"): parse_show.truncate,
         ("DROP", "TABLE"): parse_show.drop,
+        ("VACUUM",): parse_maintenance.vacuum,
         **dict.fromkeys(views.STARTS, views.create),
     }
 )

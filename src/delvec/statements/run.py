@@ -12,7 +12,16 @@ from pyspark.sql.types import StructType
 
 from delvec import name_resolver
 from delvec.spark.session import verify_running
-from delvec.statements import dry_run, run_ddl, run_dml, run_insert, run_show, unsupported, views
+from delvec.statements import (
+    dry_run,
+    run_ddl,
+    run_dml,
+    run_insert,
+    run_maintenance,
+    run_show,
+    unsupported,
+    views,
+)
 from delvec.statements.cursor import Cursor
 from delvec.statements.lexer import tokenize
 from delvec.statements.opened_tables import Tables
@@ -41,6 +50,7 @@ from delvec.statements.statement import (
     Truncate,
     UnsetProperties,
     Update,
+    Vacuum,
 )
 from delvec.statements.table_references import relations
 
@@ -78,6 +88,8 @@ def sql(spark: SparkSession, text: str, args: Arguments | None = None) -> DataFr
             return run_show.columns(frames, statement)
         case ShowProperties():
             return run_show.table_properties(frames, statement)
+        case Vacuum():
+            return run_maintenance.vacuum(frames, statement)
         case Explain(change):
             return dry_run.explain(frames, change)
         case Delete() | Update() | Merge() | Insert() | MultiInsert():

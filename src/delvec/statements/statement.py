@@ -173,6 +173,15 @@ class DropTable:
     table: Name
 
 
+@dataclass(frozen=True, slots=True)
+class Vacuum:
+    """``hours``: the number after RETAIN, with its sign."""
+
+    table: Name
+    hours: Span | None
+    dry_run: bool
+
+
 class ViewKind(Enum):
     PERMANENT = "VIEW"
     TEMPORARY = "TEMPORARY VIEW"
@@ -229,6 +238,7 @@ Statement = (
     | ShowProperties
     | Truncate
     | DropTable
+    | Vacuum
     | CreateView
     | Explain
     | Query

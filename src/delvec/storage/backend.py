@@ -33,6 +33,19 @@ class Entry:
     modified: datetime
 
 
+WALKED_SCHEMA = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("modified_ms", pa.int64(), nullable=False),
+        pa.field("entries", pa.int64()),
+    ]
+)
+"""Columns of ``Storage.walk``. ``entries``: how many files and folders a folder holds; null for a file."""
+
+Enter = Callable[[str], bool]
+"""Whether to list the folder with this path, relative to where the walk started."""
+
 Request = Callable[[], AbstractContextManager[None]]
 """A context that counts a request and translates its errors. An open file uses it for each later request."""
 
@@ -51,12 +64,23 @@ class Backend(Protocol):
     def head(self, key: str) -> Entry: ...
     def list(self, prefix: str, after: str | None) -> Iterator[Entry]: ...
     def list_folder(self, prefix: str) -> Iterator[Entry]: ...
+    def walk(self, prefix: str, enter: Enter) -> Iterator[pa.Table]: ...  # paths relative to the prefix
     def put(self, key: str, data: bytes) -> None: ...
     def put_if_absent(self, key: str, data: bytes) -> bool: ...
     def delete(self, keys: Iterable[str]) -> None: ...
     def delete_folder(self, prefix: str) -> None: ...
+    def delete_empty_folders(self, keys: Iterable[str]) -> int: ...
     def copy(self, source: str, target: str, *, overwrite: bool) -> bool: ...
     def move(self, source: str, target: str, *, overwrite: bool) -> bool: ...
+
+
+def walked(rows: Sequence[tuple[str, int, int, int | None]]) -> pa.Table:
+    """The rows as ``WALKED_SCHEMA``."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(WALKED_SCHEMA)
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(columns, WALKED_SCHEMA, strict=True)],
+        schema=WALKED_SCHEMA,
+    )
 
 
 @contextmanager

@@ -18,15 +18,21 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
-from delvec.storage.backend import Entry, Request
+from delvec.storage.backend import Enter, Entry, Request, walked
+from delvec.storage.parallel import walk_in_parallel
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_STAGED = re.compile(r"\.[0-9a-f]{32}\.staged")  # a file that is still being written
+STAGED_NAME = r"\.[0-9a-f]{32}\.staged"
+"""The name of a file that is still being written, or that a crashed writer left."""
+
+_STAGED = re.compile(STAGED_NAME)
+_WALKED_ROWS = 10_000  # of one table
 
 
 class LocalBackend:
@@ -65,6 +71,13 @@ class LocalBackend:
             if entry is not None:
                 yield entry
 
+    def walk(self, prefix: str, enter: Enter) -> Iterator[pa.Table]:
+        def below(folder: _Folder) -> list[str]:
+            return [path for path in folder.folders if enter(path)]
+
+        for folder in walk_in_parallel([""], lambda path: _list_folder(prefix, path), below):
+            yield from folder.tables
+
     def put(self, key: str, data: bytes) -> None:
         with _staged("/" + key, lambda path: _write(path, data)) as staged:
             os.replace(staged, "/" + key)  # noqa: PTH105
@@ -78,10 +91,22 @@ class LocalBackend:
         for key in keys:
             with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 os.unlink("/" + key)  # noqa: PTH108
+            # Hadoop's local file system stores a checksum beside each file and deletes it with the file.
+            folder, _, name = key.rpartition("/")
+            with suppress(OSError):
+                os.unlink(f"/{folder}/.{name}.crc")  # noqa: PTH108
 
     def delete_folder(self, prefix: str) -> None:
         with suppress(FileNotFoundError):
             shutil.rmtree("/" + prefix)
+
+    def delete_empty_folders(self, keys: Iterable[str]) -> int:
+        deleted = 0
+        for key in keys:
+            with suppress(OSError):  # not empty any more, or deleted by another process
+                os.rmdir("/" + key)  # noqa: PTH106
+                deleted += 1
+        return deleted
 
     def copy(self, source: str, target: str, *, overwrite: bool) -> bool:
         self.head(source)
@@ -106,6 +131,47 @@ class LocalBackend:
         if moved:
             self.delete([source])
         return moved
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """The files of a folder and the folder itself, as ``WALKED_SCHEMA``, and the folders in it."""
+
+    tables: Sequence[pa.Table]
+    folders: Sequence[str]
+
+
+def _list_folder(prefix: str, folder: str) -> _Folder:
+    """List one folder; ``folder`` is its path below ``prefix``. A link to a folder is not listed: what it
+    links to may belong to another table.
+    """
+    place = "/" + "/".join(part for part in (prefix, folder) if part)
+    try:
+        # The folder's time before its entries: an entry that is added meanwhile makes the folder newer.
+        modified = os.stat(place).st_mtime_ns  # noqa: PTH116
+        items = os.scandir(place)
+    except (FileNotFoundError, NotADirectoryError):
+        return _Folder([], [])
+    base = folder + "/" if folder else ""
+    tables, folders = [], []
+    rows: list[tuple[str, int, int, int | None]] = []
+    count = 0
+    with items:
+        for item in items:
+            count += 1
+            if item.is_dir():
+                if _is_text(item.name) and not item.is_symlink():
+                    folders.append(base + item.name)
+            elif _is_text(item.name):
+                with suppress(FileNotFoundError):  # deleted in the meantime, or a broken link
+                    status = item.stat()
+                    rows.append((base + item.name, status.st_size, status.st_mtime_ns // 1_000_000, None))
+            if len(rows) == _WALKED_ROWS:
+                tables.append(walked(rows))
+                rows = []
+    if folder:
+        rows.append((folder, 0, modified // 1_000_000, count))
+    return _Folder([*tables, walked(rows)], folders)
 
 
 @contextmanager

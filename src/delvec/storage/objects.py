@@ -12,12 +12,14 @@ import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, BaseError, GenericError
 from obstore.store import ObjectStore
 
-from delvec.storage.backend import Entry, Request
+from delvec.storage.backend import Enter, Entry, Request, walked
+from delvec.storage.parallel import walk_in_parallel
 
 TAIL = 256 * 1024  # bytes read when a file is opened: contains most Parquet footers, or a whole small file
 WHOLE = 8 * 1024 * 1024  # a file up to this size is read completely by the second request
 PIECE = 8 * 1024 * 1024  # larger reads are split into pieces of this size and fetched in parallel
 
+_WALKED_ROWS = 1000  # of one table: as many as a request lists
 
 _FIRST_USE: dict[str, int] = {}  # the process in which obstore was first used
 
@@ -56,6 +58,38 @@ class ObjectBackend:
     def list_folder(self, prefix: str) -> Iterator[Entry]:
         yield from map(_entry, obstore.list_with_delimiter(self._store, prefix or None)["objects"])
 
+    def walk(self, prefix: str, enter: Enter) -> Iterator[pa.Table]:
+        """A store lists a folder with everything below it, so files of folders that are not entered are
+        dropped. The folders at the top are listed at the same time.
+        """
+        base = f"{prefix}/" if prefix else ""
+        entered: dict[str, bool] = {"": True}
+
+        def enters(folder: str) -> bool:
+            if folder not in entered:
+                entered[folder] = enters(folder.rpartition("/")[0]) and enter(folder)
+            return entered[folder]
+
+        def rows(batch: Sequence[Any]) -> pa.Table:
+            paths = [(meta["path"][len(base) :], meta) for meta in batch]
+            return walked(
+                [
+                    (path, meta["size"], int(meta["last_modified"].timestamp() * 1000), None)
+                    for path, meta in paths
+                    if enters(path.rpartition("/")[0])
+                ]
+            )
+
+        top = obstore.list_with_delimiter(self._store, prefix or None)
+        yield rows(top["objects"])
+        folders = [folder for folder in top["common_prefixes"] if enters(folder[len(base) :].strip("/"))]
+
+        def below(folder: str) -> list[pa.Table]:
+            return [rows(batch) for batch in obstore.list(self._store, folder, chunk_size=_WALKED_ROWS)]
+
+        for tables in walk_in_parallel(folders, below, lambda _: ()):
+            yield from tables
+
     def put(self, key: str, data: bytes) -> None:
         obstore.put(self._store, key, data)
 
@@ -82,6 +116,11 @@ class ObjectBackend:
         keys = [entry.path for entry in self.list(prefix, None)]
         if keys:
             self.delete(keys)
+
+    def delete_empty_folders(self, keys: Iterable[str]) -> int:
+        """A store has no folders without files."""
+        del keys
+        return 0
 
     def copy(self, source: str, target: str, *, overwrite: bool) -> bool:
         try:

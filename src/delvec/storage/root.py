@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from delvec import location
 from delvec.errors import ObjectNotFoundError, StorageError
-from delvec.storage.backend import Backend, Entry, mapped_errors
+from delvec.storage.backend import Backend, Enter, Entry, mapped_errors
 from delvec.storage.local import LocalBackend
 from delvec.storage.objects import ObjectBackend
 from delvec.storage.options import open_store
@@ -114,6 +114,14 @@ class Storage:
             entries = builtins.list(place._backend.list_folder(folder))
         return self._entries(place, entries)
 
+    def walk(self, enter: Enter) -> Iterator[pa.Table]:
+        """All files below the root as tables of ``WALKED_SCHEMA``, in no particular order, with the folders
+        on a store that has them. Lists several folders at the same time, and only those that ``enter``
+        accepts; it gets paths relative to the root. Follows no links.
+        """
+        with self._request("list", self._prefix):
+            yield from self._backend.walk(self._prefix, enter)
+
     def put(self, path: str, data: bytes) -> None:
         """Write the file, replacing an existing one; readers see either the old or the new file, complete."""
         place, key = self._find(path)
@@ -145,6 +153,14 @@ class Storage:
         place, key = self._find(prefix)
         with place._request("delete", key):
             place._backend.delete_folder(key)
+
+    def delete_empty_folders(self, paths: Iterable[str]) -> int:
+        """Delete those of the folders below the root that are empty, in the given order. Returns how many."""
+        keys = [self._find(path)[1] for path in paths]
+        if not keys:
+            return 0
+        with self._request("delete", keys[0], count=len(keys)):
+            return self._backend.delete_empty_folders(keys)
 
     def copy(self, source: str, target: str, *, overwrite: bool = True) -> bool:
         """Copy a file. False, without a change, if the target exists and ``overwrite`` is false."""

@@ -1,0 +1,102 @@
+"""What a Delta table still needs: the answers for vacuum.
+
+A version needs its data files and their vector files. Retained are the newest version, and older ones as far
+as their files have tombstones that have not expired: a tombstone keeps its data file and the vector that the
+file had. Change files have no tombstones; their age decides.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delvec import location
+from delvec.delta.action_reader import parse_actions
+from delvec.delta.actions import REMOVES_SCHEMA
+from delvec.delta.checkpoint_reader import concat
+from delvec.delta.descriptor import vector_files
+from delvec.delta.log_files import LOG, list_log
+from delvec.delta.properties import FILE_RETENTION, FILE_RETENTION_DEFAULT, duration_ms
+from delvec.delta.writer_features import verify_writable
+from delvec.errors import FormatError, ObjectNotFoundError
+from delvec.retention import HiddenNames, Protected, RetentionRules, Unneeded
+from delvec.storage import Entry, Storage, in_parallel
+
+if TYPE_CHECKING:
+    from delvec.delta.snapshot import Snapshot
+
+# Folders that start with an underscore and hold files of the table: change files, and indexes of Databricks.
+_VISIBLE = ("_change_data", "_delta_index")
+
+
+def retention_rules(snapshot: Snapshot) -> RetentionRules:
+    """How vacuum treats the table; refuses a table with a feature that delvec does not know, by its name.
+
+    The protocol of a writer counts too: only a client that knows all features knows which files they need.
+    """
+    verify_writable(snapshot, rows=False)
+    columns = [field for field in snapshot.schema if field.name in snapshot.partition_columns]
+    partitions = {f"{name}=" for field in columns for name in (field.name, field.physical_name)}
+    return RetentionRules(
+        default_ms=file_retention_ms(snapshot),
+        property=FILE_RETENTION,
+        hidden=HiddenNames((".", "_"), (*_VISIBLE, *sorted(partitions))),
+        table_folders=frozenset({LOG}),
+    )
+
+
+def file_retention_ms(snapshot: Snapshot) -> int:
+    return duration_ms(snapshot.properties, FILE_RETENTION, FILE_RETENTION_DEFAULT)
+
+
+def protected(storage: Storage, snapshot: Snapshot, cutoff_ms: int, *, now_ms: int) -> Protected:
+    """The files of the newest version and of tombstones since ``cutoff_ms``, with all their vectors."""
+    removes = _since(snapshot.tombstones(), cutoff_ms)
+    if snapshot.state.checkpoint is not None and cutoff_ms < now_ms - file_retention_ms(snapshot):
+        # The checkpoint has dropped tombstones that are older than the table's own retention.
+        removes = concat([removes, _since(_removes_in_commits(storage, cutoff_ms), cutoff_ms)])
+    parts = []
+    for actions in (snapshot.adds, removes):
+        parts += [location.resolve_many(storage.root, actions.column("path"))]
+        parts += [vector_files(storage.root, actions)]
+    return Protected(snapshot.version, pa.chunked_array([part.cast(pa.large_string()) for part in parts]))
+
+
+def unneeded(snapshot: Snapshot, *, now_ms: int) -> Unneeded:
+    """The tombstones, without those of files that are live with another vector."""
+    removes = snapshot.tombstones()
+    is_live = pc.is_in(removes.column("path"), value_set=snapshot.adds.column("path"))
+    gone = removes.filter(pc.invert(is_live)).select(["path", "size", "deletion_timestamp"])
+    # A file that several commits removed, each with another vector, is one file.
+    files = gone.group_by("path").aggregate([("size", "max"), ("deletion_timestamp", "max")])
+    times = pc.fill_null(files.column("deletion_timestamp_max"), 0)
+    expired = files.filter(pc.less(times, now_ms - file_retention_ms(snapshot)))
+    return Unneeded(len(files), _bytes(files), len(expired), _bytes(expired))
+
+
+def _bytes(files: pa.Table) -> int:
+    return int(pc.sum(files.column("size_max")).as_py() or 0)
+
+
+def _since(removes: pa.Table, cutoff_ms: int) -> pa.Table:
+    """The tombstones that have not expired. One without a time is as old as can be."""
+    times = pc.fill_null(removes.column("deletion_timestamp"), 0)
+    return removes.filter(pc.greater_equal(times, cutoff_ms))
+
+
+def _removes_in_commits(storage: Storage, cutoff_ms: int) -> pa.Table:
+    """The removes of all commits whose files were written at ``cutoff_ms`` or later."""
+    commits = list_log(storage).commits.values()
+    recent = [entry for entry in commits if entry.modified.timestamp() * 1000 >= cutoff_ms]
+    return concat([REMOVES_SCHEMA.empty_table(), *in_parallel(lambda one: _removes(storage, one), recent)])
+
+
+def _removes(storage: Storage, entry: Entry) -> pa.Table:
+    try:
+        return parse_actions(storage.read(entry.path)).removes
+    except ObjectNotFoundError:  # cleaned up in the meantime
+        return REMOVES_SCHEMA.empty_table()
+    except FormatError as error:
+        raise error.at(location.join(storage.root, entry.path)) from None

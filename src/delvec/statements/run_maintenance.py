@@ -1,0 +1,32 @@
+"""Runs statements that maintain a table, with the verbs of ``Table``."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from delvec.errors import InvalidOperationError
+from delvec.statements.cursor import Span
+from delvec.statements.lexer import Kind
+from delvec.statements.run_query import Frames
+from delvec.statements.statement import Vacuum
+
+RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+"""Delta-Spark's setting. If it is false, VACUUM may keep files for less time than the table says."""
+
+
+def vacuum(frames: Frames, statement: Vacuum) -> DataFrame:
+    """The table's location; of a dry run the files and folders that would be deleted, at most 1,000."""
+    hours = None if statement.hours is None else _hours(frames, statement.hours)
+    force = str(frames.spark.conf.get(RETENTION_CHECK, "true")).strip().lower() == "false"
+    result = frames.tables.of(statement.table).vacuum(hours, dry_run=statement.dry_run, force=force)
+    paths = result.paths if statement.dry_run else (result.location,)
+    return frames.spark.createDataFrame([(path,) for path in paths], "path string")
+
+
+def _hours(frames: Frames, span: Span) -> float:
+    token = span.tokens[-1]
+    given = frames.parameters.value(token) if token.kind is Kind.MARKER else span.text.replace(" ", "")
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        raise InvalidOperationError(f"RETAIN is {given!r}, expected a number of hours") from None
