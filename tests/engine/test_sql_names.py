@@ -152,7 +152,8 @@ def test_views_of_spark_are_sparks(spark, run):
     [
         ("OPTIMIZE {t}", "OPTIMIZE", ""),
         ("OPTIMIZE {t} WHERE p = 1 ZORDER BY (id)", "OPTIMIZE", ""),
-        ("VACUUM {t} RETAIN 168 HOURS DRY RUN", "VACUUM", ""),
+        ("VACUUM {t} LITE", "VACUUM … LITE", ""),
+        ("VACUUM {t} USING INVENTORY (SELECT 1) DRY RUN", "VACUUM … USING INVENTORY", ""),
         ("RESTORE TABLE {t} TO VERSION AS OF 0", "RESTORE TABLE", "INSERT OVERWRITE"),
         ("RESTORE {t} TO VERSION AS OF 0", "RESTORE", "INSERT OVERWRITE"),
         ("REORG TABLE {t} APPLY (PURGE)", "REORG TABLE", ""),
@@ -196,9 +197,15 @@ def test_statements_that_delvec_lacks(run, kept, text, feature, instead):
     assert kept.version == 1
 
 
-@pytest.mark.parametrize("text", ["OPTIMIZE nowhere", "VACUUM a.b.c", "CONVERT TO DELTA parquet.`/x`"])
+@pytest.mark.parametrize("text", ["OPTIMIZE nowhere", "CONVERT TO DELTA parquet.`/x`"])
 def test_statements_of_delta_lake_alone(run, text):
     with pytest.raises(UnsupportedFeatureError, match=f"^delvec has no {text.split()[0]}"):
+        run(text)
+
+
+@pytest.mark.parametrize("text", ["VACUUM a.b.c", "vacuum nowhere RETAIN 5 HOURS"])
+def test_statements_of_tables_that_are_not_ours(run, text):
+    with pytest.raises(InvalidOperationError, match="^[A-Z]+ names no table of delvec, expected delvec"):
         run(text)
 
 

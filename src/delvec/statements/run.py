@@ -105,7 +105,9 @@ def _run_by_spark(spark: SparkSession, text: str, args: Arguments | None) -> Dat
         return spark.sql(text) if args is None else spark.sql(text, args=args)  # type: ignore[arg-type]
     except ParseException:
         # It may be one of Delta Lake's own statements, which Spark without its jar cannot parse.
-        missing = unsupported.missing_at(Cursor(text, tokenize(text)))
+        cursor = Cursor(text, tokenize(text))
+        unsupported.verify_table_known(cursor)
+        missing = unsupported.missing_at(cursor)
         if missing is None:
             raise
         raise unsupported.unsupported(missing) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from delvec.errors import UnsupportedFeatureError
+from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.statements.cursor import Cursor, IsOurs, Name
 
 _CACHE = "use Table.to_df().cache(), or CACHE TABLE of a temporary view"
@@ -55,6 +55,19 @@ MISSING: Sequence[Missing] = (
     _missing("DROP VIEW", "use DROP TABLE", "IF EXISTS"),
     _missing("ALTER VIEW"),
 )
+
+
+OF_DELVEC_TABLES = ("VACUUM",)
+"""First words of statements that delvec has and Spark without the jar of Delta Lake cannot parse."""
+
+
+def verify_table_known(cursor: Cursor) -> None:
+    """Refuse a statement of ``OF_DELVEC_TABLES`` that names no table of delvec."""
+    word = cursor.here.word
+    if word in OF_DELVEC_TABLES:
+        raise InvalidOperationError(
+            f"{word} names no table of delvec, expected delvec.`path`, delta.`path` or a registered name"
+        )
 
 
 def verify_known(cursor: Cursor, is_ours: IsOurs) -> None:
