@@ -119,9 +119,7 @@ def test_an_expired_tombstone_keeps_nothing(files: Files) -> None:
     files.put("a", "b", "live", bin_name(0), bin_name(1))
     no_time = remove("b", deletion_vector=stored(1))
     del no_time["remove"]["deletionTimestamp"]
-    files.log.commit(
-        add("a", deletion_vector=stored(0)), add("b", deletion_vector=stored(1)), add("live")
-    )
+    files.log.commit(add("a", deletion_vector=stored(0)), add("b", deletion_vector=stored(1)), add("live"))
     files.log.commit(remove("a", deletion_vector=stored(0), timestamp=ago(WEEK_HOURS + 1)), no_time)
     files.vacuum()
     assert files.files() == {"live"}
@@ -173,10 +171,10 @@ def test_files_elsewhere_are_never_deleted(tmp_path: Path) -> None:
 
 def test_hidden_names_are_passed_over(files: Files) -> None:
     hidden = {"_hidden/x", ".hidden/x", "_x", ".x", "a/_b/x", "_p/x", "p=1/_temporary/x"}
-    files.log.commit(
-        metadata(column("id", "long"), column("_p", "long"), partition_by=["_p"]), protocol()
+    files.log.commit(metadata(column("id", "long"), column("_p", "long"), partition_by=["_p"]), protocol())
+    files.put(
+        *hidden, "_change_data/cdc.parquet", "_change_data/_p=1/cdc.parquet", "_p=1/x", "_delta_index/x"
     )
-    files.put(*hidden, "_change_data/cdc.parquet", "_change_data/_p=1/cdc.parquet", "_p=1/x", "_delta_index/x")
     files.vacuum()
     assert files.files() == hidden
 
@@ -263,7 +261,7 @@ def test_a_dry_run_lists_a_thousand(files: Files) -> None:
 
 @pytest.mark.parametrize("hours", [-1, float("nan"), float("inf"), "7", True])
 def test_bad_hours(files: Files, hours: object) -> None:
-    with pytest.raises(InvalidOperationError, match="retain_hours is .*, expected a number of hours"):
+    with pytest.raises(InvalidOperationError, match=r"retain_hours is .*, expected a number of hours"):
         files.vacuum(hours, force=True)
 
 
@@ -290,7 +288,7 @@ def test_the_tables_own_retention(tmp_path: Path) -> None:
 
 
 def test_a_longer_retention_than_the_tables_reads_the_commits(files: Files) -> None:
-    """The checkpoint has dropped the tombstone, but the commit is younger than what the user wants to keep."""
+    """The checkpoint has dropped the tombstone, but the commit is younger than the retention."""
     files.put("a", "live")
     files.log.commit(add("a"), add("live"))
     files.log.commit(remove("a", timestamp=ago(WEEK_HOURS * 2)))

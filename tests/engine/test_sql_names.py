@@ -205,7 +205,7 @@ def test_statements_of_delta_lake_alone(run, text):
 
 @pytest.mark.parametrize("text", ["VACUUM a.b.c", "vacuum nowhere RETAIN 5 HOURS"])
 def test_statements_of_tables_that_are_not_ours(run, text):
-    with pytest.raises(InvalidOperationError, match="^[A-Z]+ names no table of delvec, expected delvec"):
+    with pytest.raises(InvalidOperationError, match=r"^[A-Z]+ names no table of delvec, expected delvec"):
         run(text)
 
 
