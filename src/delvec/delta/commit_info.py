@@ -127,7 +127,7 @@ def _overwritten(request: Request) -> dict[str, str]:
     return {"partitionOverwriteMode": "dynamic"} if request.dynamic else {}
 
 
-def _vacuum_parameters(request: Request) -> dict[str, str | int | None]:
+def _vacuum_parameters(request: Request) -> Mapping[str, str | int | None]:
     assert request.vacuum is not None
     run = request.vacuum
     if request.operation is Operation.VACUUM_END:
