@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 if TYPE_CHECKING:
+    from delvec.change_plan import ChangePlan
     from delvec.errors import FormatError
     from delvec.partition_spec import PartitionField, PartitionSpec
     from delvec.plan import Base, ScanPlan
@@ -236,6 +237,21 @@ class Checkpointed(Protocol):
     def checkpoint(self) -> int:
         """Write a summary of the newest version's metadata, so that readers are faster. Returns the
         version.
+        """
+        ...
+
+
+@runtime_checkable
+class ChangeFeed(Protocol):
+    """A table whose format records which rows a commit changed."""
+
+    def change_plan(
+        self, first: int | dt.datetime, last: int | dt.datetime | None = None, *, time_zone: str = ...
+    ) -> ChangePlan:
+        """The changes of the commits ``first`` to ``last``, by default to the newest.
+
+        A time as ``first`` means the first version at or after it; as ``last``, the newest version at it.
+        Refuses a range in which a version has no change feed, or whose rows no one schema can show.
         """
         ...
 

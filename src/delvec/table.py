@@ -16,6 +16,7 @@ from delvec.partition_spec import identity_fields
 from delvec.row_delta import Isolation, Txn, Verb
 from delvec.spark import add_columns, append, read
 from delvec.spark.append import STATIC
+from delvec.spark.changes import changes
 from delvec.spark.commit_and_rerun import Rows, run
 from delvec.spark.delete import delete
 from delvec.spark.dry_run import (
@@ -41,7 +42,7 @@ from delvec.spark.target import OperationResult, Target
 from delvec.spark.text_lengths import as_created
 from delvec.spark.types import logical, schema_from
 from delvec.spark.update import update
-from delvec.spark.version_times import instant_of, version_number
+from delvec.spark.version_times import bound, instant_of, version_number
 from delvec.vacuum import VacuumResult, vacuum
 
 _TARGET = "target"
@@ -379,6 +380,27 @@ class Table:
         """The commits, newest first."""
         verify_running(self._spark)
         return self._spark.createDataFrame(self._table.history(limit))
+
+    def changes(
+        self,
+        from_version: int | None = None,
+        to_version: int | None = None,
+        *,
+        from_timestamp: dt.datetime | str | None = None,
+        to_timestamp: dt.datetime | str | None = None,
+    ) -> DataFrame:
+        """The rows that commits inserted, deleted and updated, from a version or time to another, both
+        included; by default to the newest. The table must have a change feed in all these versions.
+
+        Columns: the table's, ``_change_type`` (insert, delete, update_preimage, update_postimage),
+        ``_commit_version``, ``_commit_timestamp``.
+        """
+        verify_running(self._spark)
+        first = bound(self._spark, "from", from_version, from_timestamp)
+        if first is None:
+            raise InvalidOperationError("changes have no start, expected from_version or from_timestamp")
+        last = bound(self._spark, "to", to_version, to_timestamp)
+        return changes(self._spark, self._table, first, last)
 
     def register(self, name: str) -> None:
         """Give the table a name for ``delvec.sql``."""

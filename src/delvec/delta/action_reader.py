@@ -15,6 +15,9 @@ import pyarrow.compute as pc
 from delvec.delta.actions import (
     ADD_TYPE,
     ADDS_SCHEMA,
+    CHANGE_FILE_TYPE,
+    CHANGE_FILES_SCHEMA,
+    NO_CHANGE_FILES,
     REMOVE_TYPE,
     REMOVES_SCHEMA,
     Actions,
@@ -41,6 +44,7 @@ def parse_actions(data: bytes) -> Actions:
     """The actions of a JSON log file. Unknown actions and fields are ignored, as the protocol requires."""
     adds: list[dict[str, Any]] = []
     removes: list[dict[str, Any]] = []
+    change_files: list[dict[str, Any]] = []
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     txns: dict[str, SetTransaction] = {}
@@ -54,6 +58,8 @@ def parse_actions(data: bytes) -> Actions:
                     adds.append(body)
                 case "remove":
                     removes.append(body)
+                case "cdc":
+                    change_files.append(body)
                 case "protocol":
                     protocol = parse_protocol(body)
                 case "metaData":
@@ -79,7 +85,14 @@ def parse_actions(data: bytes) -> Actions:
         domains=domains,
         commit_info=commit_info,
         sidecars=tuple(sidecars),
+        change_files=_change_files(change_files),
     )
+
+
+def _change_files(bodies: list[dict[str, Any]]) -> pa.Table:
+    if not bodies:
+        return NO_CHANGE_FILES
+    return flatten(_structs(bodies, CHANGE_FILE_TYPE, "cdc"), CHANGE_FILES_SCHEMA)
 
 
 def parse_commit_info(data: bytes) -> dict[str, Any]:

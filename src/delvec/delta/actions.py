@@ -60,6 +60,10 @@ REMOVE_TYPE = pa.struct(
     ]
 )
 
+CHANGE_FILE_TYPE = pa.struct(
+    [("path", pa.string()), ("partitionValues", _STRING_MAP), ("size", pa.int64()), ("tags", _STRING_MAP)]
+)
+
 _COLUMN_NAMES = {
     "path": "path",
     "partitionValues": "partition_values",
@@ -97,6 +101,8 @@ def _flat_schema(action_type: pa.StructType) -> pa.Schema:
 
 ADDS_SCHEMA = _flat_schema(ADD_TYPE)
 REMOVES_SCHEMA = _flat_schema(REMOVE_TYPE)
+CHANGE_FILES_SCHEMA = _flat_schema(CHANGE_FILE_TYPE)
+NO_CHANGE_FILES = CHANGE_FILES_SCHEMA.empty_table()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +145,11 @@ class Actions:
     domains: Mapping[str, DomainMetadata] | None = None
     commit_info: Mapping[str, Any] | None = None
     sidecars: tuple[str, ...] = ()
+    change_files: pa.Table = NO_CHANGE_FILES
 
 
 def flatten(rows: pa.StructArray, schema: pa.Schema) -> pa.Table:
-    """A struct array of adds or removes as a flat table. Missing fields become nulls.
+    """A struct array of file actions as a flat table. Missing fields become nulls.
 
     Refuses rows without a path: they name no file.
     """
@@ -162,7 +169,8 @@ def flatten(rows: pa.StructArray, schema: pa.Schema) -> pa.Table:
     arrays = [_typed(columns.get(field.name), field, len(rows)) for field in schema]
     table = pa.table(arrays, schema=schema)
     _verify_no_nulls(table, "path")
-    _verify_vectors_complete(table)
+    if "dv_storage" in schema.names:
+        _verify_vectors_complete(table)
     if "stats_parsed" in columns:
         table = table.append_column("stats_parsed", columns["stats_parsed"])
     return table

@@ -8,7 +8,7 @@ versions.
 from __future__ import annotations
 
 import datetime as dt
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -50,6 +50,10 @@ class CommitTimes:
                 raise error.at(location.join(self._storage.root, path)) from None
         return self._infos[version]
 
+    def remember(self, infos: Mapping[int, Mapping[str, Any]]) -> None:
+        """Use these ``commitInfo`` of commits that were read already, by version."""
+        self._infos |= {version: dict(info) for version, info in infos.items()}
+
     def millis(self, version: int) -> int:
         """When the commit happened, in milliseconds since 1970."""
         if self._stated_since is None or version < self._stated_since:
@@ -71,6 +75,14 @@ class CommitTimes:
         if millis > self.millis(self.versions[-1]) and timestamp > dt.datetime.now(dt.UTC) + _CLOCK_SKEW:
             raise self._out_of_range(timestamp, "in the future, after the last")
         return self.versions[position - 1]
+
+    def version_from(self, timestamp: dt.datetime) -> int:
+        """The first version that was committed at ``timestamp`` or later; refuses a time after the last."""
+        millis = -((_EPOCH - timestamp) // _MILLISECOND)
+        position = bisect_left(self.versions, millis, key=self.millis)
+        if position == len(self.versions):
+            raise self._out_of_range(timestamp, "after the last")
+        return self.versions[position]
 
     def _out_of_range(self, timestamp: dt.datetime, where: str) -> InvalidOperationError:
         first, last = (as_datetime(self.millis(v)).isoformat() for v in (self.versions[0], self.versions[-1]))

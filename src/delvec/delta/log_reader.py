@@ -54,6 +54,17 @@ def load(storage: Storage, segment: Segment) -> LogState:
     )
 
 
+def load_small(storage: Storage, segment: Segment) -> SmallState:
+    """The state after all files of the segment, without its files: reads no file action of a checkpoint."""
+    small = NO_STATE
+    if segment.checkpoint is not None:
+        for head in in_parallel(lambda path: _head(storage, path), segment.checkpoint.paths):
+            small = advance(small, head)
+    for actions in in_parallel(lambda file: read_commit(storage, file), segment.tail):
+        small = advance(small, actions)
+    return small
+
+
 def extend(storage: Storage, state: LogState, version: int, tail: Sequence[Entry | Compaction]) -> LogState:
     """The state at ``version``: ``state`` and the later commits of ``tail``."""
     later = _read_tail(storage, tail)
@@ -90,7 +101,7 @@ class _Tail:
 
 
 def _read_tail(storage: Storage, tail: Sequence[Entry | Compaction]) -> _Tail:
-    actions = in_parallel(lambda file: _read_tail_file(storage, file), tail)
+    actions = in_parallel(lambda file: read_commit(storage, file), tail)
     return _Tail(actions, newest(actions))
 
 
@@ -100,7 +111,8 @@ def _advanced(small: SmallState, tail: _Tail) -> SmallState:
     return small
 
 
-def _read_tail_file(storage: Storage, file: Entry | Compaction) -> Actions:
+def read_commit(storage: Storage, file: Entry | Compaction) -> Actions:
+    """The actions of a commit, or of a log compaction."""
     data = storage.read(file.path)
     try:
         actions = parse_actions(data)

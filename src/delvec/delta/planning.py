@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from delvec import location
-from delvec.chunked import Rows, rows_of
+from delvec.chunked import Mask, Rows, rows_of
 from delvec.delta.descriptor import deletes_of
 from delvec.delta.partition_values import SPEC_ID
 from delvec.delta.stats.facts import SnapshotFacts
@@ -42,6 +42,31 @@ def plan(
         matches = condition.match(selected)
         may = np.flatnonzero(matches.may)
         rows, adds, selected, only = rows[may], rows_of(adds, may), selected.at(may), matches.only[may]
+    return _plan(
+        snapshot, rows, selected, adds=adds, only=only, condition=condition, skipped=candidates - len(rows)
+    )
+
+
+def plan_actions(snapshot: Snapshot, adds: pa.Table, *, time_zone: str = "UTC") -> ScanPlan:
+    """The plan of any files, live in ``snapshot`` or not. It has the columns that ``snapshot`` has.
+
+    ``adds`` are the files as ``actions.ADDS_SCHEMA``.
+    """
+    facts = SnapshotFacts(adds, snapshot.schema, snapshot.partition_columns, time_zone=time_zone)
+    rows, only = np.arange(len(adds)), np.zeros(len(adds), dtype=bool)
+    return _plan(snapshot, rows, facts, adds=adds, only=only, condition=None, skipped=0)
+
+
+def _plan(
+    snapshot: Snapshot,
+    rows: Rows,
+    facts: SelectableFacts,
+    *,
+    adds: pa.Table,
+    only: Mask,
+    condition: Condition | None,
+    skipped: int,
+) -> ScanPlan:
     locations = location.resolve_many(snapshot.location, adds.column("path"))
     vector, deletes = deletes_of(snapshot.location, adds, locations)
     return ScanPlan(
@@ -53,12 +78,12 @@ def plan(
             ReadSchema(snapshot.schema, by_id=snapshot.by_id, constants=snapshot.partition_columns),
         ),
         condition=condition,
-        files=_files(snapshot, rows, selected, adds=adds, locations=locations, vector=vector, only=only),
-        facts=selected,
+        files=_files(snapshot, rows, facts, adds=adds, locations=locations, vector=vector, only=only),
+        facts=facts,
         deletes=deletes,
         delete_groups=(),
         carry=adds,
-        skipped=candidates - len(rows),
+        skipped=skipped,
     )
 
 
@@ -70,7 +95,7 @@ def _files(
     adds: pa.Table,
     locations: pa.Array,
     vector: pa.Array,
-    only: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    only: Mask,
 ) -> pa.Table:
     count = len(rows)
     columns = {

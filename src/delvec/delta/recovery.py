@@ -8,27 +8,43 @@ not exist any more, the error names the damaged checkpoint.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import TypeVar
 
 from delvec import location
 from delvec.delta.checkpoint_reader import DamagedCheckpointError
 from delvec.delta.log_files import Checkpoint, Listing, Segment, list_from_hint, list_log, segment
-from delvec.delta.log_reader import LogState, load
+from delvec.delta.log_reader import LogState, load, load_small
+from delvec.delta.replay import SmallState
 from delvec.errors import DelvecError, FormatError
 from delvec.storage import Storage
 
+R = TypeVar("R")
 Damage = tuple[Checkpoint, DamagedCheckpointError]
 
 
 def load_version(storage: Storage, version: int | None = None) -> tuple[LogState, Listing]:
     """The state of the version, the newest by default, and the listing of the log that it was read from."""
+    state, listing, damage = _recovered(storage, version, load)
+    return replace(state, passed_over=tuple(error for _, error in damage)), listing
+
+
+def load_small_state(storage: Storage, version: int) -> SmallState:
+    """The state of the version without its files."""
+    return _recovered(storage, version, load_small)[0]
+
+
+def _recovered(
+    storage: Storage, version: int | None, read: Callable[[Storage, Segment], R]
+) -> tuple[R, Listing, Sequence[Damage]]:
+    """What ``read`` returns for the files of the version, without damaged checkpoints."""
     listing, files = _files_of(storage, version)
     damage: list[Damage] = []
     while True:
         try:
-            state = load(storage, files)
+            state = read(storage, files)
         except DamagedCheckpointError as error:
             assert files.checkpoint is not None
             damage.append((files.checkpoint, error))
@@ -39,7 +55,7 @@ def load_version(storage: Storage, version: int | None = None) -> tuple[LogState
                 raise damage[0][1] from None
         else:
             _warn(damage, files.version)
-            return replace(state, passed_over=tuple(error for _, error in damage)), listing
+            return state, listing, damage
 
 
 def _files_of(storage: Storage, version: int | None) -> tuple[Listing, Segment]:
@@ -77,4 +93,4 @@ def _incomplete(listing: Listing, error: FormatError) -> FormatError | None:
 def _warn(damage: Sequence[Damage], version: int) -> None:
     for _, error in damage:
         message = f"skipped a damaged checkpoint, version {version} was read without it: {error}"
-        warnings.warn(message, stacklevel=3)
+        warnings.warn(message, stacklevel=4)

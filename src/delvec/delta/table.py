@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from delvec.delta import commit, commit_info, creation, restore, retention
+from delvec.change_plan import ChangePlan
+from delvec.delta import changes, commit, commit_info, creation, restore, retention
+from delvec.delta.change_range import Bound, read_range
 from delvec.delta.checkpoint_writer import write_checkpoint
 from delvec.delta.history import CommitTimes, as_datetime, list_commits
 from delvec.delta.log_cleanup import clean_up_log
@@ -164,6 +166,14 @@ class DeltaTable:
         write_checkpoint(self.storage, snapshot, now_ms=commit.now_ms())
         self._clean_up(snapshot)
         return snapshot.version
+
+    def change_plan(self, first: Bound, last: Bound | None = None, *, time_zone: str = "UTC") -> ChangePlan:
+        """The changes of the commits ``first`` to ``last``, as ``formats.ChangeFeed``."""
+        newest = self._newest()
+        listing = list_log(self.storage)
+        times = CommitTimes(self.storage, listing, newest.properties)
+        found = read_range(listing, times, newest, first, last)
+        return changes.change_plan(self.storage, found, times, time_zone=time_zone)
 
     def commit(self, snapshot: Snapshot, delta: RowDelta) -> Outcome:
         """Commit ``delta``, which was made from ``snapshot``, as the next version, unless that version

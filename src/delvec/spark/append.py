@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 
+from delvec import change_plan
 from delvec.conflicts import Rerun
 from delvec.errors import InvalidOperationError
 from delvec.plan import ScanPlan
@@ -157,7 +158,7 @@ def _replaced_where(plan: ScanPlan, rows: DataFrame, probe: StatementProbe) -> O
     removal = remove_rows(target, rest, old)
     changes = deleted_rows(target, removal, full_matches, rest, where)
     if changes:
-        changes.append((change_files.INSERT, rows))
+        changes.append((change_plan.INSERT, rows))
     delta = _delta(target, request, written, target.read(where, Verb.DELETE))
     full_match_rows = live_rows(full_matches)
     deleted = None if full_match_rows is None else full_match_rows + old.distinct

@@ -8,13 +8,11 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from delvec.change_plan import CHANGE_TYPE
 from delvec.spark.target import Target
 from delvec.spark.write_rows import NOTHING_WRITTEN, WrittenFiles, write_rows
 
 FOLDER = "_change_data"
-CHANGE_TYPE = "_change_type"
-DELETE, INSERT = "delete", "insert"
-BEFORE, AFTER = "update_preimage", "update_postimage"
 
 
 def write_changes(target: Target, changes: Sequence[tuple[str, DataFrame]], *, size: int) -> WrittenFiles:

@@ -6,10 +6,10 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from delvec.change_plan import DELETE as DELETED
 from delvec.conflicts import Rerun
 from delvec.plan import ScanPlan
 from delvec.row_delta import Operation, Request, RowCounts, RowDelta, Verb
-from delvec.spark.change_files import DELETE as DELETED
 from delvec.spark.change_files import write_changes
 from delvec.spark.commit_and_rerun import StatementProbe, commit
 from delvec.spark.find_rows import find_matching

@@ -54,6 +54,7 @@ class FileGroup:
     constants  columns that are not in the files: partition columns
     values_in_folders   the folder names state the partition values
     deletes    the delete sets of the files; None if no delete applies to any of them
+    keyed      the scan must know the file of each row, even without deletes
     """
 
     files: pa.Table
@@ -61,6 +62,7 @@ class FileGroup:
     constants: tuple[Field, ...]
     values_in_folders: bool
     deletes: DeleteSets | None
+    keyed: bool = False
     key: FileKey = FileKey.PATH_NUMBER
 
     @property
@@ -90,7 +92,7 @@ class FileGroup:
 
     @property
     def needs_file_key(self) -> bool:
-        return self.deletes is not None or self.values_by_file
+        return self.keyed or self.deletes is not None or self.values_by_file
 
     def at(self, rows: Rows) -> FileGroup:
         """The group of some of its files."""
@@ -101,8 +103,11 @@ class FileGroup:
         return replace(self, files=self.files.append_column(NUMBER, pa.array(file_numbers)), key=key)
 
 
-def file_groups(plan: ScanPlan, storage: Storage) -> Iterator[FileGroup]:
-    """The plan's files in groups. A delete that delvec does not apply is refused."""
+def file_groups(plan: ScanPlan, storage: Storage, *, keyed: bool = False) -> Iterator[FileGroup]:
+    """The plan's files in groups. A delete that delvec does not apply is refused.
+
+    ``keyed``: the scans must know the file of each row.
+    """
     sets = DeleteSets.of(plan)
     has_deletes = sets.has_deletes
     for schema, constants, has_schema in _stored_schemas(plan, storage):
@@ -111,7 +116,7 @@ def file_groups(plan: ScanPlan, storage: Storage) -> Iterator[FileGroup]:
             rows = np.flatnonzero(has_schema & (in_folders == by_folder) & (has_deletes == deleted))
             if len(rows):
                 files, deletes = plan.files.take(pa.array(rows)), sets.at(rows) if deleted else None
-                yield from _with_file_keys(FileGroup(files, schema, constants, by_folder, deletes))
+                yield from _with_file_keys(FileGroup(files, schema, constants, by_folder, deletes, keyed))
 
 
 def _with_file_keys(group: FileGroup) -> Iterator[FileGroup]:

@@ -11,6 +11,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from delvec import change_plan
 from delvec.conflicts import Rerun
 from delvec.plan import ScanPlan
 from delvec.row_delta import RowCounts, RowDelta, Verb, all_files
@@ -210,14 +211,14 @@ class MergeRun:
     ) -> WrittenFiles:
         """All changes, written to change files."""
         lineage = self.target.lineage
-        kinds = [(change_files.DELETE, self._before(pairs, DELETE))]
+        kinds = [(change_plan.DELETE, self._before(pairs, DELETE))]
         if updated is not None:
             kinds += [
-                (change_files.BEFORE, self._before(pairs, UPDATE)),
-                (change_files.AFTER, updated.drop(*lineage)),
+                (change_plan.BEFORE, self._before(pairs, UPDATE)),
+                (change_plan.AFTER, updated.drop(*lineage)),
             ]
         if inserted is not None:
-            kinds.append((change_files.INSERT, inserted.drop(*lineage)))
+            kinds.append((change_plan.INSERT, inserted.drop(*lineage)))
         return change_files.write_changes(self.target, kinds, size=size)
 
     def _before(self, pairs: DataFrame, action: str) -> DataFrame:

@@ -10,7 +10,7 @@ Each group of files (`file_groups`) is one scan. No row is passed through Python
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField, StructType
 
 from delvec.bitmap import Bitmap
+from delvec.chunked import Rows
 from delvec.deletes.loader import DeleteLoader
 from delvec.partition_spec import PartitionSpec, column_values
 from delvec.plan import ScanPlan
@@ -90,11 +91,40 @@ def scan_parts(
     return [ScanPart(spark.createDataFrame([], schema), names)]
 
 
+@dataclass(frozen=True, slots=True)
+class KeptRows:
+    """The rows that a scan keeps, instead of the live ones.
+
+    rows      words for a filter; or chunks to join: the key, the words, and further columns
+    columns   further columns of all rows, if ``rows`` are words
+    """
+
+    rows: Words | DataFrame
+    columns: tuple[Column, ...] = ()
+
+
+Keeps = Callable[[pa.Table, Rows, bool], KeptRows | None]
+"""The rows to keep of some data files (rows of ``ScanPlan.files``), given the number of each. The flag says
+whether words are possible. None: no row of these files.
+"""
+
+
+def scan_kept(
+    spark: SparkSession, plan: ScanPlan, storage: Storage, loader: DeleteLoader, keeps: Keeps
+) -> list[DataFrame]:
+    """The rows of the plan's files that ``keeps`` selects, with its further columns: a frame for each scan.
+
+    The plan's files must have no deletes.
+    """
+    groups = _group_scans(spark, plan, storage, loader, keyed=True)
+    return [frame for group in groups if (frame := group.kept(keeps)) is not None]
+
+
 def _group_scans(
-    spark: SparkSession, plan: ScanPlan, storage: Storage, loader: DeleteLoader | None
+    spark: SparkSession, plan: ScanPlan, storage: Storage, loader: DeleteLoader | None, *, keyed: bool = False
 ) -> Iterator[_GroupScan]:
     reader, loader = FileReader(spark, storage), loader or DeleteLoader(storage)
-    for group in file_groups(plan, storage):
+    for group in file_groups(plan, storage, keyed=keyed):
         yield _GroupScan(spark, reader, loader, plan.schema, plan.specs, group)
 
 
@@ -177,6 +207,31 @@ class _GroupScan:
                 condition = deleted_rows(self._own(NUMBER), self._own(_ROW), *deleted.columns)
                 frame = frame.join(deleted, F.expr(condition), "left_anti")
         return selected(frame, [self._column(field) for field in group.schema])
+
+    def kept(self, keeps: Keeps) -> DataFrame | None:
+        """The rows that ``keeps`` selects."""
+        files = self._read()
+        frame, place = self._with_place(files, located=False)
+        key = self._file_key(files)
+        kept = keeps(self.group.files, self._numbers(key), key is not FileKey.PATH)
+        if kept is None:
+            return None
+        columns: list[str | Column] = [self._column(field) for field in self.group.schema]
+        match kept.rows:
+            case Words() as words:
+                number = number_of(place.file)
+                is_other = is_live(self.spark, words, number=number, row=ROW_INDEX, lost=place.lost)
+                frame = frame.where(~is_other)
+                if self.group.values_by_file:
+                    frame = self._with_files(frame, place, key, located=False)
+                columns += kept.columns
+            case chunks:
+                own = [self._own(name) for name in chunks.columns]
+                condition = deleted_rows(self._own(NUMBER), self._own(_ROW), *own[:2])
+                frame = self._with_files(frame, place, key, located=False)
+                frame = frame.join(chunks.toDF(*own), F.expr(condition))
+                columns += [F.col(name).alias(n) for name, n in zip(own[2:], chunks.columns[2:], strict=True)]
+        return selected(frame, columns)
 
     def part(self) -> ScanPart:
         """All rows with their places, deleted rows included, and the data that identifies deleted rows."""
@@ -307,12 +362,17 @@ class _GroupScan:
         renamed = {self._own(name): column for name, column in columns.items()}
         return self.spark.createDataFrame(pa.table(renamed), schema)
 
+    def _numbers(self, key: FileKey) -> Rows:
+        """The number of each file of the group."""
+        files = self.group.files
+        return np.arange(len(files)) if key is FileKey.PATH else files.column(NUMBER).to_numpy()
+
     def _deleted(self, key: FileKey) -> Words | DataFrame | None:
         """The deleted rows of the files: as words, or as chunks to which the scan is joined."""
         files, sets = self.group.files, self.group.deletes
         if sets is None:
             return None
-        numbers = np.arange(len(files)) if key is FileKey.PATH else files.column(NUMBER).to_numpy()
+        numbers = self._numbers(key)
         size, first_keys = chunk_estimate(sets, files.column("record_count")), first_chunk_keys(numbers)
         if size > DRIVER_CHUNK_BYTES:
             chunks = load_chunks(self.spark, self.loader.storage, sets, first_keys)

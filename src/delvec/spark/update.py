@@ -10,6 +10,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from delvec import change_plan
 from delvec.conflicts import Rerun
 from delvec.plan import ScanPlan
 from delvec.row_delta import Operation, Request, RowCounts, RowDelta, Verb, all_files
@@ -102,7 +103,7 @@ def _committed(
     changes = NOTHING_WRITTEN
     if target.rules.change_files:
         before, now = old_and_new.select(f"{_old(target)}.*"), after.drop(*target.lineage)
-        images = [(change_files.BEFORE, before), (change_files.AFTER, now)]
+        images = [(change_plan.BEFORE, before), (change_plan.AFTER, now)]
         changes = change_files.write_changes(target, images, size=2 * size)
     delta = RowDelta(
         base=plan.base,

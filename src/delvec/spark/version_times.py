@@ -38,6 +38,17 @@ def instant_of(spark: SparkSession, timestamp: dt.datetime | str) -> dt.datetime
     return plain if plain.tzinfo is not None else plain.astimezone()
 
 
+def bound(
+    spark: SparkSession, side: str, version: object, timestamp: dt.datetime | str | None
+) -> int | dt.datetime | None:
+    """The version or the time at which a range starts or ends; None if neither is given."""
+    if version is not None and timestamp is not None:
+        raise InvalidOperationError(
+            f"both {side}_version {version} and {side}_timestamp {timestamp} are given, expected one of them"
+        )
+    return version_number(version) if timestamp is None else instant_of(spark, timestamp)
+
+
 def _from_text(spark: SparkSession, text: str) -> dt.datetime:
     try:
         parsed = dt.datetime.fromisoformat(text)

@@ -1,0 +1,185 @@
+"""Rows whose delete sets changed: one scan for all commits that keeps the rows of the differences.
+
+    deleted after a commit and not before    delete
+    deleted before a commit and not after    insert
+
+The scan is joined to the chunks of the differences (`vector_chunks`), each with the kind of the change and
+its commit. So each file is read once, and a row that one commit deletes and another one restores is two rows
+of the feed. If one commit changed all rows in one way, and few files have dense differences, a filter by
+words (`vector_words`) takes the place of the join, as in a scan of live rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from delvec.bitmap import Bitmap
+from delvec.change_plan import (
+    CHANGE_TYPE,
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
+    DELETE,
+    INSERT,
+    ChangePlan,
+)
+from delvec.chunked import Rows
+from delvec.deletes.loader import DeleteLoader
+from delvec.deletes.sets import DeleteSets
+from delvec.plan import ScanPlan
+from delvec.spark import scan
+from delvec.spark.load_on_executors import load_chunks
+from delvec.spark.scan import KeptRows, scan_kept
+from delvec.spark.vector_chunks import FILE_SHIFT, WORDS, chunk_estimate, chunks_of, first_chunk_keys
+from delvec.spark.vector_words import words_of
+from delvec.storage import Storage
+
+_CHUNK_MASK = (1 << FILE_SHIFT) - 1  # the number of the chunk in a key
+
+
+def changed_rows(
+    spark: SparkSession, plan: ChangePlan, storage: Storage, loader: DeleteLoader
+) -> list[DataFrame]:
+    """The rows that commits deleted or restored, with the columns of a change feed: a frame for each scan."""
+    if not len(plan.before):
+        return []
+    before = plan.before.plan
+    places = before.files.column("location").combine_chunks().dictionary_encode()
+    first = np.unique(places.indices.to_numpy(), return_index=True)[1]
+    changed = _ChangedDeletes(spark, plan, loader, DeleteSets.of(before), DeleteSets.of(plan.after))
+    return scan_kept(spark, _without_deletes(before.at(np.sort(first))), storage, loader, changed.kept)
+
+
+def commit_columns(plan: ChangePlan, commit: int) -> tuple[Column, Column]:
+    """Version and timestamp of one commit."""
+    version, timestamp = (plan.commits.column(name)[commit] for name in ("version", "timestamp"))
+    micros = F.timestamp_micros(F.lit(timestamp.cast("int64").as_py()))
+    return F.lit(version.as_py()).cast("long").alias(COMMIT_VERSION), micros.alias(COMMIT_TIMESTAMP)
+
+
+def _without_deletes(plan: ScanPlan) -> ScanPlan:
+    files = plan.files
+    for name in ("vector", "delete_group"):
+        index = files.schema.get_field_index(name)
+        files = files.set_column(index, name, pa.nulls(len(files), pa.int32()))
+    return replace(plan, files=files)
+
+
+@dataclass(frozen=True, slots=True)
+class _ChangedDeletes:
+    """``before`` and ``after``: the delete sets of ``plan.before`` and ``plan.after``. A pair of them is a
+    data file in a commit.
+    """
+
+    spark: SparkSession
+    plan: ChangePlan
+    loader: DeleteLoader
+    before: DeleteSets
+    after: DeleteSets
+
+    def kept(self, files: pa.Table, file_numbers: Rows, use_words: bool) -> KeptRows | None:  # noqa: FBT001
+        """The changed rows of some files, whose numbers in the scan are given."""
+        all_files = self.plan.before.plan.files
+        file = pc.index_in(all_files.column("location"), value_set=files.column("location").combine_chunks())
+        pairs = np.flatnonzero(file.is_valid().to_numpy())
+        numbers = file_numbers[file.drop_null().to_numpy()]
+        before, after = self.before.at(pairs), self.after.at(pairs)
+        counts = pc.coalesce(
+            *(
+                each.files.column("record_count").take(pa.array(pairs))
+                for each in (self.plan.after, self.plan.before.plan)
+            )
+        )
+        size = sum(chunk_estimate(sets, counts) for sets in (before, after))
+        first_keys, commit = first_chunk_keys(numbers), self.plan.before.commit[pairs]
+        if size > scan.DRIVER_CHUNK_BYTES:
+            return KeptRows(self._loaded_on_executors(before, after, first_keys, commit))
+        differences = self._differences(before, after)
+        if len(differences) == 1 and len(np.unique(commit)) == 1 and use_words:
+            ((kind, bitmaps),) = differences.items()
+            words = words_of(bitmaps, numbers)
+            if words is not None:
+                change = F.lit(kind).alias(CHANGE_TYPE)
+                return KeptRows(words, (change, *commit_columns(self.plan, int(commit[0]))))
+        if not differences:
+            return None
+        tables = [self._chunks(kind, bitmaps, first_keys, commit) for kind, bitmaps in differences.items()]
+        chunks = self.spark.createDataFrame(pa.concat_tables(tables))
+        return KeptRows(F.broadcast(chunks))
+
+    def _differences(self, before: DeleteSets, after: DeleteSets) -> dict[str, list[Bitmap]]:
+        """The rows of each pair that were deleted and those that were inserted; without kinds that no row
+        has.
+        """
+        old, new = ([rows or Bitmap() for rows in self.loader.load(sets)] for sets in (before, after))
+        differences = {
+            DELETE: [later - earlier for earlier, later in zip(old, new, strict=True)],
+            INSERT: [earlier - later for earlier, later in zip(old, new, strict=True)],
+        }
+        return {kind: bitmaps for kind, bitmaps in differences.items() if any(bitmaps)}
+
+    def _chunks(self, kind: str, bitmaps: list[Bitmap], first_keys: Rows, commit: Rows) -> pa.Table:
+        """The chunks of one kind of change, with the columns of the change."""
+        chunks = chunks_of(bitmaps, first_chunk_keys(np.arange(len(bitmaps))))
+        keys = chunks.column("key").to_numpy()
+        pair = keys >> FILE_SHIFT
+        commits = self.plan.commits.take(pa.array(commit[pair]))
+        return pa.table(
+            {
+                "key": pa.array(first_keys[pair] | (keys & _CHUNK_MASK)),
+                "words": chunks.column("words"),
+                CHANGE_TYPE: pa.repeat(pa.scalar(kind), len(keys)),
+                COMMIT_VERSION: commits.column("version"),
+                COMMIT_TIMESTAMP: commits.column("timestamp"),
+            }
+        )
+
+    def _loaded_on_executors(
+        self, before: DeleteSets, after: DeleteSets, first_keys: Rows, commit: Rows
+    ) -> DataFrame:
+        """The chunks of all changes. The executors load the deletes; Spark computes the differences."""
+        old, new = self._loaded(before), self._loaded(after)
+        deleted, restored = _minus(new, old), _minus(old, new)
+        chunks = deleted.withColumn(CHANGE_TYPE, F.lit(DELETE)).union(
+            restored.withColumn(CHANGE_TYPE, F.lit(INSERT))
+        )
+        commits = self.plan.commits.take(pa.array(commit))
+        pairs = self.spark.createDataFrame(
+            pa.table(
+                {
+                    "pair": pa.array(np.arange(len(commit))),
+                    "first_key": pa.array(first_keys),
+                    COMMIT_VERSION: commits.column("version"),
+                    COMMIT_TIMESTAMP: commits.column("timestamp"),
+                }
+            )
+        )
+        joined = chunks.join(F.broadcast(pairs), F.expr(f"shiftright(key, {FILE_SHIFT}) = pair"))
+        key = f"first_key | (key & {_CHUNK_MASK}L) AS key"
+        return joined.selectExpr(key, "words", CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
+
+    def _loaded(self, sets: DeleteSets) -> DataFrame:
+        """The chunks of delete sets; the key starts with the number of the set."""
+        if not len(sets.file):
+            return self.spark.createDataFrame([], "key bigint, words array<bigint>")
+        keys = first_chunk_keys(np.arange(len(sets)))
+        chunks = load_chunks(self.spark, self.loader.storage, sets, keys)
+        if len(np.unique(sets.file)) == len(sets.file):
+            return chunks
+        # Several deletes of a file may have the same chunk.
+        united = (
+            "aggregate(collect_list(words), array_repeat(0L, 64), (a, w) -> zip_with(a, w, (x, y) -> x | y))"
+        )
+        return chunks.groupBy("key").agg(F.expr(united).alias("words"))
+
+
+def _minus(chunks: DataFrame, others: DataFrame) -> DataFrame:
+    """The chunks without the rows of the others."""
+    joined = chunks.join(others.toDF("key", "other"), "key", "left")
+    words = f"zip_with(words, coalesce(other, array_repeat(0L, {WORDS})), (x, y) -> x & ~y) AS words"
+    return joined.selectExpr("key", words).where("exists(words, word -> word <> 0)")
