@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Any
 
 import pyarrow as pa
@@ -145,7 +146,7 @@ class Actions:
     domains: Mapping[str, DomainMetadata] | None = None
     commit_info: Mapping[str, Any] | None = None
     sidecars: tuple[str, ...] = ()
-    change_files: pa.Table = NO_CHANGE_FILES
+    change_files: pa.Table = dataclass_field(default_factory=lambda: NO_CHANGE_FILES)
 
 
 def flatten(rows: pa.StructArray, schema: pa.Schema) -> pa.Table:
