@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import random
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,6 @@ import pytest
 
 from contract.kinds import ANY_COLUMN_NAMES, CHANGE_FILES, ROW_IDS, VECTORS_OFF, Kind
 from contract.test_model import random_table
-from delvec.errors import DelvecError, InvalidOperationError, UnsupportedFeatureError
-from delvec.spark import file_paths, scan, vector_words
 from rows import multiset
 from scanning import collected, plain
 from verbs_model import (
