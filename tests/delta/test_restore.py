@@ -276,6 +276,24 @@ def test_columns_and_properties_go_back() -> None:
     assert table.snapshot().metadata == table.snapshot(2).metadata
 
 
+def test_an_append_only_table_keeps_its_rows() -> None:
+    """Delta-Spark removes them; the protocol forbids it."""
+    table = DeltaTable.create(memory_location(), NUMBERS, properties={"delta.appendOnly": "true"})
+    append(table, numbers(0, 5))
+    with pytest.raises(InvalidOperationError, match="append-only"):
+        restore(table, version=0)
+    assert ids(table) == [*range(5)]
+
+
+def test_columns_lose_their_ids_with_the_mapping() -> None:
+    table = DeltaTable.create(memory_location(), NUMBERS)
+    append(table, numbers(0, 5))
+    set_properties(table, **{MAPPING: "name"})
+    restore(table, version=1)
+    assert HIGHEST_COLUMN not in properties_of(table)
+    assert table.snapshot().mapping == "none"
+
+
 def test_transactions_are_kept(table: DeltaTable) -> None:
     append(table, numbers(20, 21), txn=Txn("app", 7))
     restore(table, version=1)

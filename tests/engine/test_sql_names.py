@@ -154,8 +154,6 @@ def test_views_of_spark_are_sparks(spark, run):
         ("OPTIMIZE {t} WHERE p = 1 ZORDER BY (id)", "OPTIMIZE", ""),
         ("VACUUM {t} LITE", "VACUUM … LITE", ""),
         ("VACUUM {t} USING INVENTORY (SELECT 1) DRY RUN", "VACUUM … USING INVENTORY", ""),
-        ("RESTORE TABLE {t} TO VERSION AS OF 0", "RESTORE TABLE", "INSERT OVERWRITE"),
-        ("RESTORE {t} TO VERSION AS OF 0", "RESTORE", "INSERT OVERWRITE"),
         ("REORG TABLE {t} APPLY (PURGE)", "REORG TABLE", ""),
         ("GENERATE symlink_format_manifest FOR TABLE {t}", "GENERATE", ""),
         ("CONVERT TO DELTA {t}", "CONVERT TO DELTA", ""),

@@ -28,6 +28,7 @@ from delvec.cli.dv import dv
 from delvec.cli.files import files
 from delvec.cli.history import history
 from delvec.cli.output import JsonOutput, Output, TextOutput, print_warning
+from delvec.cli.restore import restore
 from delvec.cli.show import show
 from delvec.cli.spark import INVALID_STATEMENT as USAGE
 from delvec.cli.spark import OTHER_ERROR as OTHER
@@ -101,6 +102,7 @@ def _interruptible(command: Callable[..., Any]) -> Callable[..., Any]:
 
 _INSPECT = "Inspect tables, without Spark"
 _CHANGE = "Query and change rows, in a local Spark session"
+_MAINTAIN = "Maintain tables"
 _LEARN = "Learn"
 
 for _panel, _command, _example in (
@@ -111,6 +113,7 @@ for _panel, _command, _example in (
     (_INSPECT, verify, "delvec verify /lake/orders --json"),
     (_CHANGE, delete, "delvec delete /lake/orders --where \"placed < DATE'2020-01-01'\" --dry-run"),
     (_CHANGE, update, 'delvec update /lake/orders --set "amount = amount * 2" --where "id = 7" --yes'),
+    (_MAINTAIN, restore, "delvec restore /lake/orders --version 3 --dry-run"),
     (_CHANGE, sql, "delvec sql 'SELECT count(*) FROM delvec.`/lake/orders` WHERE region = :r' --param r=eu"),
     (_LEARN, demo, "delvec demo"),
 ):

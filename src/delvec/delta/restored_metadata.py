@@ -23,7 +23,7 @@ from delvec.delta import clustering, properties
 from delvec.delta.actions import DomainMetadata
 from delvec.delta.metadata_change import TableState
 from delvec.delta.protocol_upgrade import upgraded
-from delvec.delta.schema import IDENTITY_PREFIX
+from delvec.delta.schema import IDENTITY_PREFIX, MAPPING_NONE
 
 if TYPE_CHECKING:
     from delvec.delta.snapshot import Snapshot
@@ -66,6 +66,8 @@ def _configuration(newest: Mapping[str, str], then: Mapping[str, str]) -> dict[s
         values = [values[name] for values in (newest, then) if values.get(name, "").isdecimal()]
         if values:
             configuration[name] = max(values, key=int)
+    if then.get(properties.MAPPING_MODE, MAPPING_NONE) == MAPPING_NONE:
+        configuration.pop(properties.MAX_COLUMN_ID, None)  # columns have no ids
     return configuration
 
 

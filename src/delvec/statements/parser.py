@@ -16,6 +16,7 @@ from delvec.statements import (
     parse_dml,
     parse_maintenance,
     parse_query_insert,
+    parse_restore,
     parse_show,
     unsupported,
     views,
@@ -146,6 +147,8 @@ _READERS: Mapping[tuple[str, ...], _Reader] = MappingProxyType(
         ("TRUNCATE", "TABLE"): parse_show.truncate,
         ("DROP", "TABLE"): parse_show.drop,
         ("VACUUM",): parse_maintenance.vacuum,
+        ("RESTORE", "TABLE"): parse_restore.restore,
+        ("RESTORE",): parse_restore.restore,
         **dict.fromkeys(views.STARTS, views.create),
     }
 )

@@ -18,6 +18,7 @@ from delvec.statements import (
     run_dml,
     run_insert,
     run_maintenance,
+    run_restore,
     run_show,
     unsupported,
     views,
@@ -43,6 +44,7 @@ from delvec.statements.statement import (
     MultiInsert,
     Other,
     Query,
+    Restore,
     SetProperties,
     ShowColumns,
     ShowProperties,
@@ -94,6 +96,8 @@ def sql(spark: SparkSession, text: str, args: Arguments | None = None) -> DataFr
             return dry_run.explain(frames, change)
         case Delete() | Update() | Merge() | Insert() | MultiInsert():
             return _counts(spark, _change(frames, statement))
+        case Restore():
+            return _counts(spark, run_restore.restore(frames, statement))
         case Other():
             raise AssertionError(text)
     _define(frames, statement)

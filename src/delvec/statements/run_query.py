@@ -148,12 +148,13 @@ class Frames:
         """The version and the timestamp of AS OF; computed once, because a timestamp may be ``now()``."""
         start = relation.span.start
         if start not in self._versions:
-            version = None if relation.version is None else self._version(relation.version)
-            timestamp = None if relation.timestamp is None else self._instant(relation.timestamp)
+            version = None if relation.version is None else self.version(relation.version)
+            timestamp = None if relation.timestamp is None else self.instant(relation.timestamp)
             self._versions[start] = version, timestamp
         return self._versions[start]
 
-    def _version(self, expression: Span) -> int:
+    def version(self, expression: Span) -> int:
+        """The number after VERSION AS OF."""
         (token, *more_tokens) = expression.tokens
         value = self.parameters.value(token) if token.kind is Kind.MARKER else token.text.strip("'\"")
         if more_tokens or isinstance(value, bool) or not str(value).isdecimal():
@@ -161,7 +162,7 @@ class Frames:
             raise syntax_error(expression.source, expression.start, problem)
         return int(value)
 
-    def _instant(self, expression: Span) -> dt.datetime:
+    def instant(self, expression: Span) -> dt.datetime:
         """The value of a timestamp expression; without a time zone it is in the session's."""
         query = f"SELECT unix_micros(CAST(({self.parameters.text(expression)}) AS TIMESTAMP_LTZ))"
         try:

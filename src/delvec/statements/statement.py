@@ -189,6 +189,15 @@ class ViewKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Restore:
+    """``version`` or ``timestamp``: the value after AS OF."""
+
+    table: Name
+    version: Span | None
+    timestamp: Span | None
+
+
+@dataclass(frozen=True, slots=True)
 class CreateView:
     """``columns``: new names for the query's columns; ``clauses``: the text before AS."""
 
@@ -239,6 +248,7 @@ Statement = (
     | Truncate
     | DropTable
     | Vacuum
+    | Restore
     | CreateView
     | Explain
     | Query

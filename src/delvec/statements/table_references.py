@@ -130,7 +130,7 @@ class _Reader:
             self.query(inner, ctes, listed=not _is_query(inner))
         elif cursor.here.is_name and cursor.here.word != "VALUES":
             name = cursor.name("a table")
-            version, timestamp = _version(cursor)
+            version, timestamp = version_clause(cursor)
         else:  # VALUES, whose rows are in parentheses
             cursor.at += 1
             return None
@@ -190,7 +190,7 @@ def _word_before(cursor: Cursor, at: int) -> str:
     return cursor.tokens[at - 1].word if at > 0 else ""
 
 
-def _version(cursor: Cursor) -> tuple[Span | None, Span | None]:
+def version_clause(cursor: Cursor) -> tuple[Span | None, Span | None]:
     """The version or the timestamp of AS OF, if it is next."""
     start = cursor.at
     cursor.takes("FOR")

@@ -40,8 +40,6 @@ MISSING: Sequence[Missing] = (
     _missing("CACHE LAZY TABLE", _CACHE),
     _missing("UNCACHE TABLE", "use DataFrame.unpersist()", "IF EXISTS"),
     _missing("OPTIMIZE"),
-    _missing("RESTORE TABLE", "use INSERT OVERWRITE t SELECT * FROM t VERSION AS OF n"),
-    _missing("RESTORE", "use INSERT OVERWRITE t SELECT * FROM t VERSION AS OF n"),
     _missing("REORG TABLE"),
     _missing("GENERATE"),
     _missing("CONVERT TO DELTA"),
