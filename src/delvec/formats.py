@@ -189,6 +189,10 @@ class Table(Protocol):
         """The counts under the names of the table's history, without counts of files."""
         ...
 
+    def total_metrics(self, metrics: Sequence[Mapping[str, int]]) -> Mapping[str, int]:
+        """The metrics of several commits of one operation, together."""
+        ...
+
     def created_at(self) -> dt.datetime | None:
         """When the table was created; None if that is no longer recorded."""
         ...

@@ -183,6 +183,8 @@ class WriteRules:
     row_id, row_version   the stored columns in which rows keep their id, and the version that changed them
                       last, when they move to another file; None: the table does not keep them
     target_file_size  approximate size of a data file, in bytes
+    compacted_file_size   the same for the files of a compaction
+    clustered_by      the columns by which a clustering engine lays out rows; delvec does not cluster
     store_vectors     stores vectors on executors; None: only the driver can store them
     change            the change of metadata to commit with the rows: the requested one, with the ids and
                       stored names of new columns
@@ -205,6 +207,8 @@ class WriteRules:
     row_id: Field | None = None
     row_version: Field | None = None
     target_file_size: int = 128 << 20
+    compacted_file_size: int = 1 << 30
+    clustered_by: tuple[str, ...] = ()
     store_vectors: StoreVectors | None = None
     rewrite_share: float | None = None
     change: MetadataChange | None = None
@@ -296,6 +300,7 @@ class Operation(Enum):
     COMPACT = "compact"
     VACUUM_START = "vacuum start"
     VACUUM_END = "vacuum end"
+    PURGE = "purge"
     SET_PROPERTIES = "set properties"
     ADD_COLUMNS = "add columns"
     RESTORE = "restore"
@@ -311,6 +316,7 @@ class Request:
     properties   the properties that SET_PROPERTIES sets; None unsets one
     version, timestamp   the version that RESTORE goes back to, or the time that chose it
     vacuum       the run of VACUUM_START and VACUUM_END
+    zorder_by    the columns that COMPACT sorts rows by
     """
 
     operation: Operation
@@ -321,6 +327,7 @@ class Request:
     version: int | None = None
     timestamp: dt.datetime | None = None
     vacuum: VacuumRecord | None = None
+    zorder_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,6 +365,19 @@ class Execution:
 
 
 @dataclass(frozen=True, slots=True)
+class FileGroups:
+    """The groups of a compaction: the live rows of a group's removed files are in its new files, unchanged.
+    Each group can be committed without the others.
+
+    removed   the group of each file of ``RowDelta.removed``
+    added     the group of each file of ``RowDelta.added``
+    """
+
+    removed: pa.Array
+    added: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
 class RowDelta:
     """The changes of one statement to a table, committed all or nothing.
 
@@ -369,6 +389,7 @@ class RowDelta:
     moved       rows of ``added`` are new versions of rows that this operation deletes
     lineage     files of ``added`` store the ids of moved rows, in the columns that the rules name
     carry       what else the format commits with this delta: a value of the format, which made the delta
+    groups      the groups of a compaction; None: all its files are one group
     """
 
     base: Base
@@ -390,6 +411,7 @@ class RowDelta:
     moved: bool = False
     lineage: bool = False
     carry: object | None = None
+    groups: FileGroups | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from delvec.spark import add_columns, append, read
 from delvec.spark.append import STATIC
 from delvec.spark.changes import changes
 from delvec.spark.commit_and_rerun import Rows, run
+from delvec.spark.compaction import Compaction, CompactionResult
 from delvec.spark.delete import delete
 from delvec.spark.dry_run import (
     Preview,
@@ -34,6 +35,7 @@ from delvec.spark.merge_request import Merge
 from delvec.spark.merge_source import MergeSource
 from delvec.spark.notebook import column_list, html_pairs
 from delvec.spark.progress import tell
+from delvec.spark.optimize import optimize
 from delvec.spark.python_rows import frame_of
 from delvec.spark.restore import RestoreResult, restore
 from delvec.spark.session import session_storage_options, sql_settings, verify_running
@@ -322,6 +324,39 @@ class Table:
             return self._change(Verb.MERGE, verb, isolation=isolation)
 
         return MergeBuilder(execute)
+
+    def optimize(
+        self,
+        where: Condition = None,
+        target_file_size: int | None = None,
+        max_deleted_rows_ratio: float = 0.05,
+        zorder_by: Sequence[str] | str | None = None,
+        bytes_per_commit: int | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> CompactionResult:
+        """Combine small files of a partition into files of ``target_file_size`` bytes, and rewrite files of
+        which a larger share of rows is deleted than ``max_deleted_rows_ratio``. No row changes.
+
+        ``where`` selects partitions. ``zorder_by`` sorts the rows of all selected files by these columns.
+        ``bytes_per_commit`` commits after so many bytes, so that a failure does not lose all work.
+        """
+        columns = (zorder_by,) if isinstance(zorder_by, str) else tuple(zorder_by or ())
+        compaction = Compaction(where, target_file_size, max_deleted_rows_ratio, columns, bytes_per_commit)
+        return self._compact(compaction, dry_run=dry_run)
+
+    def purge(self, where: Condition = None, *, dry_run: bool = False) -> CompactionResult:
+        """Rewrite every file that has deleted rows, without these rows. ``where`` selects partitions."""
+        return self._compact(Compaction(where, purge=True), dry_run=dry_run)
+
+    def _compact(self, compaction: Compaction, *, dry_run: bool) -> CompactionResult:
+        verify_running(self._spark)
+        with translated_errors():
+            return optimize(
+                lambda number: Target.of(self._spark, self._table, Verb.COMPACT, run=number),
+                compaction,
+                dry_run=dry_run,
+            )
 
     def set_properties(self, properties: Mapping[str, str | None]) -> OperationResult:
         """Set properties of the table; None removes a property."""

@@ -3,6 +3,7 @@
 rebase            decides: moves a delta on top of the commits that were first, or returns the conflict
 verb_pairs        for each pair of verbs: what must be checked before the second writer commits
 winners           the commits that were first, with their files as ids
+kept_groups       a compaction without the groups of files that other commits changed
 contended_files   files that both writers changed, with the rows that each deleted
 commit_loop       commits, and rebases after each lost attempt
 probe             questions of the checks to the statement that made the delta

@@ -9,6 +9,8 @@ to the newest version.
               not counted again
     removed   if both removed a file, it is dropped from the delta
     added     kept: new files conflict with nothing
+
+A compaction changes no row. It loses only the groups whose files another commit changed (`kept_groups`).
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import pyarrow.compute as pc
 from delvec.bitmap import Bitmap
 from delvec.chunked import one_chunk
 from delvec.conflicts.contended_files import ContendedFile, contended_files, united_vector
+from delvec.conflicts.kept_groups import kept_groups
 from delvec.conflicts.probe import ConflictProbe
 from delvec.conflicts.verb_pairs import RULES, Rule
 from delvec.conflicts.winners import Winners, changes_rows, may_move_rows, removes_rows
@@ -32,7 +35,7 @@ from delvec.formats import Snapshot
 from delvec.row_delta import VECTORS_SCHEMA, Isolation, RowCounts, RowDelta, Verb, Won
 from delvec.storage import Storage
 
-_REBASED = (Rule.TOP, Rule.CHECK, Rule.REPLAN)
+_REBASED = (Rule.TOP, Rule.CHECK, Rule.REPLAN, Rule.KEEP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ def rebased(
     if conflict is not None:
         return conflict
     rules = {RULES[winner.verb, delta.verb] for winner in won}
+    if delta.verb == Verb.COMPACT:
+        return Rebased(kept_groups(delta, Winners(won, base, newest), newest))
     if Rule.REPLAN in rules:
         return Rebased(_replanned(delta, probe.replanned(newest)))
     if Rule.CHECK not in rules:

@@ -3,12 +3,11 @@
     TOP       commit on top
     CHECK     unite the vectors, if all rows that were read are still live and no new row would have been read
     REPLAN    find again which files to replace, and commit
-    KEEP      drop the files that the other writer changed from a compaction, and commit the rest
+    KEEP      drop the groups of files that the other writer changed from a compaction, and commit the rest
     KEYS      check the new rows' keys against the other writer's
     RERUN     run the statement again on the newest version
 
-The table has rules for compaction and for the verbs on keys already, though delvec does not have these verbs
-yet.
+The table has rules for the verbs on keys already, though delvec does not have these verbs yet.
 """
 
 from __future__ import annotations

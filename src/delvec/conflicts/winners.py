@@ -19,7 +19,7 @@ from delvec.row_delta import Won
 _CHANGING = ("vectors", "added", "removed")
 """The columns of ``Won`` whose files the commit changed or removed."""
 
-_ROLES = (*_CHANGING, "rearranged")
+_ROLES = (*_CHANGING, "rearranged", "carried")
 
 
 class Winners:
@@ -49,6 +49,11 @@ class Winners:
             for role in _CHANGING
             for file_id in _among(self._ids[number, role], file_ids).to_pylist()
         }
+
+    def touched(self, file_ids: pa.Array) -> pa.Array:
+        """Those of these files of the base that a commit changed, removed or recorded again."""
+        ids = pa.concat_arrays([pa.array([], pa.int64()), *self._ids.values()])
+        return _among(file_ids, ids)
 
     def rearranging(self, file_ids: pa.Array) -> Won | None:
         """The first commit that moved the rows of one of these files of the base to other files."""

@@ -125,7 +125,7 @@ def _verify_no_delete_files(base: Snapshot, delta: RowDelta) -> None:
 
 def _verify_allowed(base: Snapshot, delta: RowDelta, extra: ExtraActions) -> None:
     changes_rows = bool(len(delta.added) or len(delta.removed) or len(delta.vectors) or extra.restored)
-    verify_writable(base, rows=changes_rows, new_rows=bool(len(delta.added)))
+    verify_writable(base, rows=changes_rows, new_rows=bool(len(delta.added)) and delta.data_change)
     if not changes_rows:
         return
     if is_append_only(base) and delta.data_change and (len(delta.removed) or len(delta.vectors)):

@@ -40,6 +40,7 @@ _NAMES: Mapping[Operation, str] = MappingProxyType(
         Operation.COMPACT: "OPTIMIZE",
         Operation.VACUUM_START: "VACUUM START",
         Operation.VACUUM_END: "VACUUM END",
+        Operation.PURGE: "REORG",
         Operation.SET_PROPERTIES: "SET TBLPROPERTIES",
         Operation.ADD_COLUMNS: "ADD COLUMNS",
         Operation.RESTORE: "RESTORE",
@@ -90,8 +91,12 @@ def _parameters(request: Request, state: TableState) -> Mapping[str, str | int |
         case Operation.CREATE | Operation.CREATE_WITH_ROWS:
             return _creation_parameters(state)
         case Operation.DELETE | Operation.UPDATE | Operation.MERGE:
-            conditions = [request.condition] if request.condition else []
-            return {"predicate": orjson.dumps(conditions).decode()}
+            return _predicate(request)
+        case Operation.COMPACT:
+            zorder_by = orjson.dumps(request.zorder_by).decode()
+            return _predicate(request) | {"zOrderBy": zorder_by, "clusterBy": "[]", "auto": False}
+        case Operation.PURGE:
+            return _predicate(request) | {"applyPurge": True}
         case Operation.APPEND:
             return {"mode": "Append"}
         case Operation.OVERWRITE:
@@ -109,6 +114,11 @@ def _parameters(request: Request, state: TableState) -> Mapping[str, str | int |
 
 def _time_text(time: dt.datetime | None) -> str | None:
     return None if time is None else f"{time.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S.%f}".rstrip("0").rstrip(".")
+
+
+def _predicate(request: Request) -> dict[str, str | int | None]:
+    conditions = [request.condition] if request.condition else []
+    return {"predicate": orjson.dumps(conditions).decode()}
 
 
 def _creation_parameters(state: TableState) -> dict[str, str]:

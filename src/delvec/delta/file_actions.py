@@ -86,6 +86,7 @@ def file_changes(
         vectors_removed=sum(row["dv_storage"] is not None for row in removed_rows)
         + sum(file.row["dv_storage"] is not None for file in changed),
         change_files=len(change_files),
+        added_sizes=sorted(body["size"] for body in added),
     )
     metrics = metrics_of(delta.request, counts, delta.counts, delta.execution)
     return FileChanges(added, rows, readded, removed, change_files, metrics, stored)

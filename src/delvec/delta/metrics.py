@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -31,7 +31,10 @@ _ROW_METRICS: Mapping[Operation, Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class FileCounts:
-    """What a commit did to files. ``vectors_added`` and ``vectors_removed`` include ``vectors_updated``."""
+    """What a commit did to files. ``vectors_added`` and ``vectors_removed`` include ``vectors_updated``.
+
+    ``added_sizes``: the sizes of the new files, ascending.
+    """
 
     added: int
     added_bytes: int
@@ -42,6 +45,12 @@ class FileCounts:
     vectors_updated: int
     vectors_removed: int
     change_files: int
+    added_sizes: Sequence[int] = ()
+
+
+_NO_FILES = FileCounts(0, 0, 0, 0, 0, 0, 0, 0, 0)
+_COMPACTIONS = (Operation.COMPACT, Operation.PURGE)
+_MIN_SIZE, _MAX_SIZE, _QUARTILES = "minFileSize", "maxFileSize", ("p25FileSize", "p50FileSize", "p75FileSize")
 
 
 def metrics_of(
@@ -55,6 +64,8 @@ def metrics_of(
 
 def metrics_without_files(request: Request, counts: RowCounts, execution: Execution) -> dict[str, int]:
     """The metrics of a statement that commits nothing."""
+    if request.operation in _COMPACTIONS:
+        return _compaction(_NO_FILES) | execution_metrics(execution)
     return row_metrics(request, counts) | execution_metrics(execution)
 
 
@@ -87,6 +98,8 @@ def execution_metrics(execution: Execution) -> dict[str, int]:
 def _file_metrics(request: Request, files: FileCounts) -> dict[str, int]:
     if request.operation is Operation.MERGE:
         return _merge(files)
+    if request.operation in _COMPACTIONS:
+        return _compaction(files)
     if request.operation in (Operation.DELETE, Operation.UPDATE):
         return _row_level(files)
     written = {
@@ -103,6 +116,36 @@ def _vacuum(run: VacuumRecord) -> dict[str, int]:
     if run.completed is None:
         return {"numFilesToDelete": run.files, "sizeOfDataToDelete": run.bytes}
     return {"numDeletedFiles": run.files, "numVacuumedDirectories": run.folders} if run.completed else {}
+
+
+def total_metrics(metrics: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The metrics of several commits together. Quartiles are left out: they are known of each commit only."""
+    if len(metrics) == 1:
+        return dict(metrics[0])
+    totals: dict[str, int] = {}
+    for name in dict.fromkeys(name for commit in metrics for name in commit if name not in _QUARTILES):
+        values = [commit[name] for commit in metrics if name in commit]
+        totals[name] = {_MIN_SIZE: min, _MAX_SIZE: max}.get(name, sum)(values)
+    return totals
+
+
+def _compaction(files: FileCounts) -> dict[str, int]:
+    sizes, count = files.added_sizes, len(files.added_sizes)
+    metrics = {
+        "numAddedFiles": files.added,
+        "numAddedBytes": files.added_bytes,
+        "numRemovedFiles": files.removed,
+        "numRemovedBytes": files.removed_bytes,
+        "numDeletionVectorsRemoved": files.vectors_removed,
+    }
+    if count:
+        quartiles = (sizes[count * quarter // 4] for quarter in (1, 2, 3))
+        metrics |= {
+            _MIN_SIZE: sizes[0],
+            **dict(zip(_QUARTILES, quartiles, strict=True)),
+            _MAX_SIZE: sizes[-1],
+        }
+    return metrics
 
 
 def _row_level(files: FileCounts) -> dict[str, int]:

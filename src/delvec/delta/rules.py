@@ -32,7 +32,7 @@ from delvec.errors import FormatError, UnsupportedFeatureError
 from delvec.footers.statistics import MeasuredColumn
 from delvec.hive_folders import NULL_FOLDER
 from delvec.row_delta import Constraint, DeleteForm, WriteRules
-from delvec.schema import Field, Primitive, has_length
+from delvec.schema import Field, Primitive, Schema, Struct, has_length
 
 if TYPE_CHECKING:
     from delvec.delta.snapshot import Snapshot
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 INVARIANT = "delta.invariants"
 
 DEFAULT_FILE_SIZE = 128 << 20
+COMPACTED_FILE_SIZE = 1 << 30
+"""The size at which OPTIMIZE of Delta-Spark leaves a file alone."""
 
 
 def write_rules(snapshot: Snapshot) -> WriteRules:
@@ -65,9 +67,26 @@ def write_rules(snapshot: Snapshot) -> WriteRules:
         row_id=_lineage_field(configuration.get(properties.ROW_ID_COLUMN)) if tracks_rows else None,
         row_version=_lineage_field(configuration.get(properties.ROW_VERSION_COLUMN)) if tracks_rows else None,
         target_file_size=properties.size(configuration, properties.TARGET_FILE_SIZE, DEFAULT_FILE_SIZE),
+        compacted_file_size=properties.size(configuration, properties.TARGET_FILE_SIZE, COMPACTED_FILE_SIZE),
+        clustered_by=_clustered_by(snapshot),
         store_vectors=partial(store_at, dict(configuration)),
         rewrite_share=_rewrite_share(snapshot),
     )
+
+
+def _clustered_by(snapshot: Snapshot) -> tuple[str, ...]:
+    """The clustering columns by the names that users see."""
+    physical = clustering_columns(snapshot.domains)
+    return tuple(sorted(_logical_name(snapshot.schema, path) for path in physical))
+
+
+def _logical_name(schema: Schema, path: tuple[str, ...]) -> str:
+    field = next((field for field in schema if field.physical_name == path[0]), None)
+    if field is None:
+        return ".".join(path)
+    if len(path) > 1 and isinstance(field.type, Struct):
+        return f"{field.name}.{_logical_name(field.type, path[1:])}"
+    return field.name
 
 
 def _lineage_field(name: str | None) -> Field | None:

@@ -32,7 +32,8 @@ from delvec.schema import Schema
 from delvec.storage import Storage
 from delvec.transforms import IDENTITY
 
-_WITHOUT_NEW_ROWS = (Verb.DELETE, Verb.ALTER)
+_WITHOUT_NEW_ROWS = (Verb.DELETE, Verb.ALTER, Verb.COMPACT)
+"""Verbs that compute no values: a compaction copies rows."""
 
 
 class Snapshot:
@@ -144,7 +145,7 @@ class Snapshot:
         correctly.
         """
         new_rows = verb not in _WITHOUT_NEW_ROWS
-        if new_rows:
+        if new_rows or verb == Verb.COMPACT:
             verify_partitions_writable(self.schema, self.partition_columns)
         if change is None:
             verify_writable(self, new_rows=new_rows)

@@ -16,7 +16,7 @@ from delvec.delta.history import CommitTimes, as_datetime, list_commits
 from delvec.delta.log_cleanup import clean_up_log
 from delvec.delta.log_files import Listing, list_log, tail
 from delvec.delta.log_reader import extend
-from delvec.delta.metrics import metrics_without_files
+from delvec.delta.metrics import metrics_without_files, total_metrics
 from delvec.delta.properties import CHECKPOINT_INTERVAL, DEFAULT_CHECKPOINT_INTERVAL, count
 from delvec.delta.recovery import load_version
 from delvec.delta.snapshot import Snapshot
@@ -143,6 +143,10 @@ class DeltaTable:
     ) -> Mapping[str, int]:
         """The counts under the names of the table's history, without counts of files."""
         return metrics_without_files(request, counts, execution or Execution())
+
+    def total_metrics(self, metrics: Sequence[Mapping[str, int]]) -> Mapping[str, int]:
+        """The metrics of several commits of one operation, together."""
+        return total_metrics(metrics)
 
     def history(self, limit: int | None = None) -> pa.Table:
         """The commits still in the log, newest first, as ``formats.HISTORY_SCHEMA``."""

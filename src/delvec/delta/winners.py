@@ -90,7 +90,7 @@ def _verb(changed: str | None, adds: pa.Table, removed: pa.Table, vectors: pa.Ar
     if changed is not None:
         return Verb.ALTER
     deletes_rows = len(vectors) > 0 or bool(pc.any(removed.column("data_change")).as_py())
-    if not len(added) and not deletes_rows and len(adds):
+    if not len(added) and not deletes_rows and (len(adds) or len(removed)):
         return Verb.COMPACT if len(removed) else Verb.REWRITE_DELETES
     if deletes_rows:
         return Verb.UPDATE if len(added) else Verb.DELETE

@@ -11,12 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 
 from delvec import conflicts, location
 from delvec.bitmap import Bitmap
-from delvec.conflicts import ConflictProbe, Rerun
+from delvec.chunked import one_chunk
+from delvec.conflicts import ConflictProbe, Rerun, Settled
 from delvec.errors import CommitConflictError, StorageError
 from delvec.formats import Snapshot
 from delvec.plan import ScanPlan
@@ -93,13 +95,28 @@ def commit(target: Target, delta: RowDelta, probe: ConflictProbe) -> OperationRe
 
     If the statement must run again, the files of the delta are deleted.
     """
+    settled = settle(target, delta, probe)
+    if isinstance(settled, Rerun):
+        return settled
+    return OperationResult(settled.version, settled.metrics, counts=settled.delta.counts)
+
+
+def settle(target: Target, delta: RowDelta, probe: ConflictProbe) -> Settled | Rerun:
+    """Commit the delta, as `commit` does, and return it as it was committed.
+
+    New files that were not committed are deleted: all of them if the statement must run again, otherwise
+    those of dropped groups.
+    """
     duration = int((time.monotonic() - target.started) * 1000)
     measured = replace(delta, execution=Execution(duration, target.run))
     settled = conflicts.commit(target.table, target.snapshot, measured, probe)
     if isinstance(settled, Rerun):
         _discard(target, delta)
-        return settled
-    return OperationResult(settled.version, settled.metrics, counts=settled.delta.counts)
+    elif len(settled.delta.added) < len(delta.added):
+        kept = settled.delta.added.column("location")
+        dropped = pc.invert(pc.is_in(delta.added.column("location"), value_set=one_chunk(kept)))
+        _discard(target, RowDelta(delta.base, delta.request, delta.read, added=delta.added.filter(dropped)))
+    return settled
 
 
 def run(

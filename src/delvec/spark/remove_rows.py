@@ -22,10 +22,9 @@ from delvec.deletes.supported_kinds import verify_applied
 from delvec.errors import FormatError
 from delvec.plan import ScanPlan
 from delvec.row_delta import VECTORS_SCHEMA, DeleteForm, WriteRules
+from delvec.spark.copied_rows import copied_rows
 from delvec.spark.file_paths import location_of
-from delvec.spark.new_rows import conformed
 from delvec.spark.row_bitmaps import FoundRows
-from delvec.spark.scan import place_columns
 from delvec.spark.target import Target
 from delvec.spark.write_rows import NOTHING_WRITTEN, WrittenFiles, write_rows
 
@@ -127,10 +126,7 @@ def _with_bitmaps(plan: ScanPlan, bitmaps: Mapping[str, Bitmap]) -> tuple[ScanPl
 
 def _rewrite(target: Target, plan: ScanPlan, vectors: pa.Table) -> WrittenFiles:
     """Write the rows of the plan's files that are not in ``vectors`` to new files."""
-    remaining = with_new_vectors(plan, vectors)
-    frame = target.scan_located(remaining) if target.lineage else target.scan(remaining)
-    frame = frame.drop(*place_columns(target.schema))
-    rows = conformed(frame, target.rules.schema, extra=target.lineage)
+    rows = copied_rows(target, with_new_vectors(plan, vectors))
     remaining_shares = 1 - _deleted_shares(plan, vectors.column("cardinality"))
     size = int(plan.files.column("size").to_numpy() @ remaining_shares)
     return write_rows(rows, target.storage, target.rules, size=size, extra=target.lineage)

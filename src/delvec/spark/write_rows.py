@@ -14,7 +14,7 @@ import datetime as dt
 import logging
 import math
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -84,36 +84,74 @@ def write_rows(
     rules' file size asks for. ``extra`` are further columns of the frame to store: lineage columns of the
     rules, which have their ids, and others, which are stored under their names.
     """
-    spark, prefix = frame.sparkSession, own_prefix(rules.schema)
-    texts = [f"{prefix}p{number}" for number in range(len(rules.spec.fields))]
+    texts = partition_columns(rules)
+    rows = _laid_out(
+        selected(frame, stored_columns(rules, extra) + list(texts.values())), [*texts], rules, size
+    )
+    files, _ = write_staged(
+        rows,
+        storage,
+        rules,
+        partition_by=[*texts],
+        values=lambda names: typed_values(rules.spec, names),
+        folder=folder,
+    )
+    tell(FILES_WRITTEN, len(files))
+    return WrittenFiles(files, pc.sum(files.column("record_count")).as_py() or 0)
+
+
+FolderTexts = Sequence[Sequence[str | None]]
+"""For each staged file the texts in the names of its folders."""
+
+
+def write_staged(
+    rows: DataFrame,
+    storage: Storage,
+    rules: WriteRules,
+    *,
+    partition_by: Sequence[str],
+    values: Callable[[FolderTexts], pa.StructArray],
+    folder: str = "",
+) -> tuple[pa.Table, FolderTexts]:
+    """Write rows, which have the columns of files, to a staging folder, and move the files to their place.
+
+    ``partition_by`` are columns for the folders of the staged files; ``values`` turns their texts into the
+    partition values of the files. Returns the files that have rows, with these texts.
+    """
     staged = f"{STAGING}/{uuid.uuid4()}"
-    partition_columns = [text.alias(name) for text, name in zip(partition_texts(rules), texts, strict=True)]
-    rows = _laid_out(selected(frame, [*_stored(rules, extra), *partition_columns]), texts, rules, size)
     writer = rows.write.options(**_OPTIONS)
-    if texts:
-        writer = writer.partitionBy(*texts)
+    if partition_by:
+        writer = writer.partitionBy(*partition_by)
     try:
-        with _writer_settings(spark):
+        with _writer_settings(rows.sparkSession):
             writer.parquet(hadoop_path(location.join(storage.root, staged)))
         files = [entry for entry in storage.list(staged) if entry.path.endswith(".parquet")]
-        placed = _placed(storage, rules, files, staged, folder)
+        texts = [_folder_texts(entry, staged) for entry in files]
+        placed = _placed(storage, rules, files, values(texts), folder)
         # Measured in their final place, so that a file that was cut short by the move is noticed.
         statistics = measure(storage, placed.column("location").to_pylist(), rules.measured)
-        written = _with_rows(storage, with_statistics(placed, statistics))
-        tell(FILES_WRITTEN, len(written))
-        return WrittenFiles(written, pc.sum(written.column("record_count")).as_py() or 0)
+        written = with_statistics(placed, statistics)
+        has_rows = pc.greater(written.column("record_count"), 0)
+        _delete_empty(storage, written.filter(pc.invert(has_rows)))
+        kept = zip(texts, has_rows.to_pylist(), strict=True)
+        return written.filter(has_rows), [names for names, is_kept in kept if is_kept]
     finally:
         _clear(storage, staged)
 
 
-def _with_rows(storage: Storage, files: pa.Table) -> pa.Table:
-    """The files that have rows. Without rows, Spark writes one file for the schema, which is deleted here."""
-    has_rows = pc.greater(files.column("record_count"), 0)
+def partition_columns(rules: WriteRules) -> dict[str, Column]:
+    """The partition values of a row as texts, each by the name of a column that the table does not have."""
+    prefix = own_prefix(rules.schema)
+    names = (f"{prefix}p{number}" for number in range(len(rules.spec.fields)))
+    return {name: text.alias(name) for name, text in zip(names, partition_texts(rules), strict=True)}
+
+
+def _delete_empty(storage: Storage, files: pa.Table) -> None:
+    """Without rows, Spark writes one file for the schema, which is deleted here."""
     try:
-        storage.delete(files.filter(pc.invert(has_rows)).column("location").to_pylist())
+        storage.delete(files.column("location").to_pylist())
     except StorageError:
         _LOGGER.warning("a file without rows was not removed: %s", storage.root, exc_info=True)
-    return files.filter(has_rows)
 
 
 def _clear(storage: Storage, staged: str) -> None:
@@ -124,7 +162,7 @@ def _clear(storage: Storage, staged: str) -> None:
         _LOGGER.warning("staging folder was not removed: %s/%s", storage.root, staged, exc_info=True)
 
 
-def _stored(rules: WriteRules, extra: Sequence[str]) -> list[str | Column]:
+def stored_columns(rules: WriteRules, extra: Sequence[str]) -> list[str | Column]:
     """The columns of the frame under the names, and with the ids, that they have in files."""
     absent = () if rules.store_partitions else rules.spec.identity_columns
     lineage = {field.name: field for field in lineage_fields(rules)}
@@ -202,17 +240,14 @@ def _writer_settings(spark: SparkSession) -> AbstractContextManager[None]:
 
 
 def _placed(
-    storage: Storage, rules: WriteRules, staged: Sequence[Entry], staging: str, folder: str
+    storage: Storage, rules: WriteRules, staged: Sequence[Entry], values: pa.StructArray, folder: str
 ) -> pa.Table:
-    """Move the staged files to the folders that the format chooses for their partition values."""
+    """Move the staged files to the folders that the format chooses for their partition ``values``."""
     write = new_file_id()
-    names, texts = [], []
+    names = []
     for number, entry in enumerate(staged):
-        *folders, name = entry.path.removeprefix(f"{staging}/").split("/")
-        texts.append([_folder_text(part) for part in folders])
-        suffix = name.partition(".")[2].rpartition(".c000.")[2]
+        suffix = entry.path.rpartition("/")[2].partition(".")[2].rpartition(".c000.")[2]
         names.append(f"part-{number:05d}-{write}.{suffix}")
-    values = typed_values(rules.spec, texts)
     folder_names = rules.folders(values)
     targets = ["/".join(filter(None, (folder, *pair))) for pair in zip(folder_names, names, strict=True)]
 
@@ -235,6 +270,11 @@ def _placed(
         schema=ADDED_SCHEMA,
     )
     return files.append_column(added_schema(rules.spec).field("partition"), values)
+
+
+def _folder_texts(entry: Entry, staging: str) -> list[str | None]:
+    *folders, _ = entry.path.removeprefix(f"{staging}/").split("/")
+    return [_folder_text(name) for name in folders]
 
 
 def _folder_text(name: str) -> str | None:
