@@ -34,8 +34,8 @@ from delvec.spark.merge_clauses import Clause
 from delvec.spark.merge_request import Merge
 from delvec.spark.merge_source import MergeSource
 from delvec.spark.notebook import column_list, html_pairs
-from delvec.spark.progress import tell
 from delvec.spark.optimize import optimize
+from delvec.spark.progress import tell
 from delvec.spark.python_rows import frame_of
 from delvec.spark.restore import RestoreResult, restore
 from delvec.spark.session import session_storage_options, sql_settings, verify_running
