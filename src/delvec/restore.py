@@ -9,13 +9,11 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from delvec import conflicts, location
+from delvec import conflicts
 from delvec.bitmap import Bitmap
 from delvec.conflicts import Rerun
 from delvec.errors import (
@@ -24,6 +22,7 @@ from delvec.errors import (
     UnsupportedFeatureError,
 )
 from delvec.formats import Restorable, Snapshot, Table
+from delvec.missing_files import missing_files, named
 from delvec.row_delta import Operation, Request, RowDelta
 from delvec.storage import Storage
 from delvec.version_state import RestoreCounts, VersionState
@@ -32,11 +31,6 @@ _LOGGER = logging.getLogger(__name__)
 
 MAX_RUNS = 10
 """How often a restore is tried if other writers change the table's metadata meanwhile."""
-
-_NAMED_FILES = 3
-_READERS = 16
-# For this many files and more, listing the table takes fewer requests than one request per file.
-_LIST_FROM = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,27 +129,10 @@ class _Plan:
 
 def _verify_files_exist(storage: Storage, needed: pa.Array, version: int) -> None:
     """Refuse a version with missing files: naming the first of them, and how many there are."""
-    missing = _missing_files(storage, needed)
+    missing = missing_files(storage, needed)
     if not len(missing):
         return
-    names = ", ".join(_shown(storage, name) for name in missing.slice(0, _NAMED_FILES).to_pylist())
-    more = f" and {len(missing) - _NAMED_FILES:,} more" if len(missing) > _NAMED_FILES else ""
     raise InvalidOperationError(
         f"version {version} cannot be restored: {len(missing):,} of the {len(needed):,} files that would be "
-        f"live again no longer exist ({names}{more}), perhaps after a vacuum: {storage.root}"
+        f"live again no longer exist ({named(storage, missing)}), perhaps after a vacuum: {storage.root}"
     )
-
-
-def _shown(storage: Storage, name: str) -> str:
-    return location.relative(storage.root, name) or name
-
-
-def _missing_files(storage: Storage, needed: pa.Array) -> pa.Array:
-    """Those of the files that do not exist, in order. Many files are looked up in one listing."""
-    unseen = needed
-    if len(needed) >= _LIST_FROM:
-        present = pa.array([location.join(storage.root, entry.path) for entry in storage.list()], pa.string())
-        unseen = needed.filter(pc.invert(pc.is_in(needed, value_set=present)))
-    with ThreadPoolExecutor(_READERS) as pool:
-        exists = list(pool.map(storage.exists, unseen.to_pylist()))
-    return unseen.filter(pc.invert(pa.array(exists, pa.bool_())))

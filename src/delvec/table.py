@@ -188,7 +188,8 @@ class Table:
         verify_running(self._spark)
         at = None if timestamp is None else instant_of(self._spark, timestamp)
         snapshot = self._table.snapshot(version_number(version), at)
-        return read.rows(self._spark, snapshot, self._table.storage, where, columns)
+        newest = None if version is None and at is None else self._table.snapshot().version
+        return read.rows(self._spark, snapshot, self._table.storage, where, columns, newest=newest)
 
     def append(
         self,

@@ -47,6 +47,14 @@ def test_show_json(delvec, orders):
             "id": "210369a6-2047-5a8c-a2a1-425d080514e9",
         },
         "properties": {"delta.enableDeletionVectors": "true", "delta.enableInCommitTimestamps": "true"},
+        "advice": [
+            {
+                "verb": "optimize",
+                "reason": "4 files with more than 5% deleted rows (17 rows)",
+                "files": 4,
+                "deleted_rows": 17,
+            }
+        ],
     }
 
 

@@ -25,11 +25,12 @@ LOADED = {
     "delvec.cli.spark",
     "delvec.cli.sql",
     "delvec.cli.update",
+    "delvec.cli.vacuum",
     "delvec.cli.verify",
     "delvec.errors",
     "delvec.version",
 }
-COMMANDS = ("show", "files", "history", "dv", "verify", "delete", "update", "sql", "demo")
+COMMANDS = ("show", "files", "history", "dv", "verify", "delete", "update", "sql", "vacuum", "demo")
 HEAVY = {"numpy", "obstore", "orjson", "pyarrow", "pyiceberg", "pyroaring", "pyspark", "sqlglot"}
 
 PROGRAM = """
@@ -67,12 +68,14 @@ def test_help_groups_the_commands_with_a_line_each(delvec, monkeypatch):
         "Options",
         "Inspect tables, without Spark",
         "Query and change rows, in a local Spark session",
+        "Maintain tables",
         "Learn",
     ]
     lines = [line.strip("│ ").split()[0] for line in text.splitlines() if line.startswith("│ ")]
     assert [line for line in lines if not line.startswith("-")] == [
         *("show", "files", "history", "dv", "verify"),
         *("delete", "update", "sql"),
+        "vacuum",
         "demo",
     ]
 

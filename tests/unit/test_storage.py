@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -234,6 +235,28 @@ def test_list_starts_strictly_after(storage):
     assert paths(storage.list(start_after="log/018.json")) == ["log/019.json", "zzz"]
     absolute = f"{storage.root}/log/018.json"
     assert paths(storage.list(f"{storage.root}/log", start_after=absolute)) == ["log/019.json"]
+
+
+def test_walk_enters_the_folders_that_it_should(storage):
+    for name in ("a", "b/c", "b/d/e", "b/_x/y", "_h/i", "file:/z"):
+        storage.put(f"{storage.root}/{name}", name.encode())
+    asked = []
+
+    def enter(folder):
+        asked.append(folder)
+        return not folder.rpartition("/")[2].startswith("_")
+
+    rows = [row for part in storage.walk(enter) for row in part.to_pylist()]
+    files = {row["path"]: row["size"] for row in rows if row["entries"] is None}
+    assert files == {name: len(name) for name in ("a", "b/c", "b/d/e", "file:/z")}
+    assert sorted(asked) == ["_h", "b", "b/_x", "b/d", "file:"]
+    folders = {row["path"]: row["entries"] for row in rows if row["entries"] is not None}
+    assert folders in ({}, {"b": 3, "b/d": 1, "file:": 1})
+    assert all(abs(row["modified_ms"] / 1000 - time.time()) < 60 for row in rows)
+
+
+def test_walk_of_nothing(storage):
+    assert [row for part in storage.walk(lambda _: True) for row in part.to_pylist()] == []
 
 
 def test_delete_ignores_what_is_absent(storage):

@@ -35,6 +35,7 @@ from delvec.cli.spark import OTHER_ERROR as OTHER
 from delvec.cli.spark import spark_exit_code, spark_message
 from delvec.cli.sql import sql
 from delvec.cli.update import update
+from delvec.cli.vacuum import vacuum
 from delvec.cli.verify import verify
 from delvec.errors import (
     CommitConflictError,
@@ -115,6 +116,7 @@ for _panel, _command, _example in (
     (_CHANGE, update, 'delvec update /lake/orders --set "amount = amount * 2" --where "id = 7" --yes'),
     (_MAINTAIN, restore, "delvec restore /lake/orders --version 3 --dry-run"),
     (_CHANGE, sql, "delvec sql 'SELECT count(*) FROM delvec.`/lake/orders` WHERE region = :r' --param r=eu"),
+    (_MAINTAIN, vacuum, "delvec vacuum /lake/orders --dry-run"),
     (_LEARN, demo, "delvec demo"),
 ):
     _paragraphs = (" ".join(text.split()) for text in (_command.__doc__ or "").split("\n\n"))

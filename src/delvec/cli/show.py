@@ -14,6 +14,7 @@ from delvec.cli.output import cell, counted, number, pairs, size, table, time_te
 from delvec.cli.spark import read_rows
 
 if TYPE_CHECKING:
+    from delvec.advice import Advice
     from delvec.formats import Snapshot, Table
     from delvec.partition_spec import PartitionSpec
     from delvec.plan import ScanPlan
@@ -88,6 +89,7 @@ class TableSummary:
     vectors: VectorCounts
     details: Mapping[str, Any]
     properties: Mapping[str, str]
+    advice: Sequence[Advice] = ()
     sample: RowSample | None = None
 
     exit_code = 0
@@ -106,6 +108,7 @@ class TableSummary:
             "vectors": {name: getattr(self.vectors, name) for name in VectorCounts.__slots__},
             "details": self.details,
             "properties": self.properties,
+            "advice": [{"verb": a.verb, "reason": a.reason, **a.numbers} for a in self.advice],
             **sampled,
         }
 
@@ -131,6 +134,8 @@ class TableSummary:
             f"{number(rows.live)} live, {number(rows.deleted)} deleted, {number(rows.physical)} in files",
         )
         yield "vectors", _vector_line(self.vectors)
+        for advice in self.advice:
+            yield "advice", f"{advice.verb}: {advice.reason}"
         for name, value in self.details.items():
             yield name, cell(", ".join(map(str, value)) if isinstance(value, list) else value)
         for name, value in sorted(self.properties.items()):
@@ -139,6 +144,8 @@ class TableSummary:
 
 def summarize(source: Table, snapshot: Snapshot) -> TableSummary:
     """The summary of a snapshot, from its metadata alone."""
+    from delvec.advice import advice
+
     plan = snapshot.plan()
     return TableSummary(
         format=snapshot.format,
@@ -153,6 +160,7 @@ def summarize(source: Table, snapshot: Snapshot) -> TableSummary:
         vectors=_count_vectors(plan),
         details=snapshot.details(),
         properties=snapshot.properties,
+        advice=advice(source, snapshot, plan),
     )
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec import location
-from delvec.delta.action_reader import parse_actions
+from delvec.delta.action_reader import parse_actions, parse_commit_info
 from delvec.delta.actions import REMOVES_SCHEMA
 from delvec.delta.checkpoint_reader import concat
 from delvec.delta.descriptor import vector_files
@@ -64,9 +64,11 @@ def protected(storage: Storage, snapshot: Snapshot, cutoff_ms: int, *, now_ms: i
     return Protected(snapshot.version, pa.chunked_array([part.cast(pa.large_string()) for part in parts]))
 
 
-def unneeded(snapshot: Snapshot, *, now_ms: int) -> Unneeded:
-    """The tombstones, without those of files that are live with another vector."""
-    removes = snapshot.tombstones()
+def unneeded(storage: Storage, snapshot: Snapshot, *, now_ms: int) -> Unneeded:
+    """The tombstones, without those of files that are live with another vector, or that the last vacuum
+    deleted.
+    """
+    removes = _since(snapshot.tombstones(), _vacuumed_before_ms(storage, snapshot))
     is_live = pc.is_in(removes.column("path"), value_set=snapshot.adds.column("path"))
     gone = removes.filter(pc.invert(is_live)).select(["path", "size", "deletion_timestamp"])
     # A file that several commits removed, each with another vector, is one file.
@@ -74,6 +76,26 @@ def unneeded(snapshot: Snapshot, *, now_ms: int) -> Unneeded:
     times = pc.fill_null(files.column("deletion_timestamp_max"), 0)
     expired = files.filter(pc.less(times, now_ms - file_retention_ms(snapshot)))
     return Unneeded(len(files), _bytes(files), len(expired), _bytes(expired))
+
+
+def _vacuumed_before_ms(storage: Storage, snapshot: Snapshot) -> int:
+    """The last vacuum since the checkpoint deleted files whose tombstones are older than this; 0: none did.
+
+    A checkpoint drops expired tombstones, so older vacuums need no look.
+    """
+    since = 0 if snapshot.state.checkpoint is None else snapshot.state.checkpoint.version
+    commits = sorted(list_log(storage, since=since).commits.items())
+    infos = in_parallel(lambda item: parse_commit_info(storage.read(item[1].path)), commits)
+    before, started = 0, 0
+    for info in infos:
+        parameters = info.get("operationParameters")
+        if info.get("operation") == "VACUUM START" and isinstance(parameters, dict):
+            kept = parameters.get("specifiedRetentionMillis", parameters.get("defaultRetentionMillis"))
+            time = info.get("timestamp")
+            started = time - kept if isinstance(time, int) and isinstance(kept, int) else 0
+        elif info.get("operation") == "VACUUM END" and parameters == {"status": "COMPLETED"}:
+            before = max(before, started)
+    return before
 
 
 def _bytes(files: pa.Table) -> int:

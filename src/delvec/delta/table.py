@@ -162,7 +162,7 @@ class DeltaTable:
 
     def unneeded(self) -> Unneeded:
         """The removed files that the log still records."""
-        return retention.unneeded(self._newest(), now_ms=commit.now_ms())
+        return retention.unneeded(self.storage, self._newest(), now_ms=commit.now_ms())
 
     def checkpoint(self) -> int:
         """Write a checkpoint of the newest version, unless it has one. Returns the version."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from delvec import predicate
+from delvec.chunked import one_chunk
 from delvec.errors import InvalidOperationError
 from delvec.formats import Snapshot
+from delvec.missing_files import missing_files, named
 from delvec.plan import ScanPlan
 from delvec.schema import Schema
 from delvec.spark.scan import scan
@@ -27,8 +30,12 @@ def rows(
     storage: Storage,
     where: str | Column | None,
     columns: Sequence[str] | str | None,
+    *,
+    newest: int | None = None,
 ) -> DataFrame:
-    """The live rows for which ``where`` is true, with these columns."""
+    """The live rows for which ``where`` is true, with these columns. ``newest``: the table's newest version,
+    if ``snapshot`` may be an older one: files of an older one may be gone.
+    """
     settings = sql_settings(spark)
     selected = (
         None
@@ -41,10 +48,25 @@ def rows(
             condition = predicate.parse(where, snapshot.schema, settings)
         except InvalidOperationError as error:
             problem = error
-    frame = scan(spark, snapshot.plan(condition, time_zone=settings.time_zone), storage)
+    plan = snapshot.plan(condition, time_zone=settings.time_zone)
+    if newest is not None and snapshot.version != newest:
+        _verify_not_vacuumed(storage, plan, snapshot.version)
+    frame = scan(spark, plan, storage)
     if where is not None:
         frame = _filtered(frame, where, problem)
     return frame if selected is None else frame.select(*selected)
+
+
+def _verify_not_vacuumed(storage: Storage, plan: ScanPlan, version: int) -> None:
+    """Refuse a version whose files are gone: Spark would only notice when the rows are read."""
+    vectors = one_chunk(plan.deletes.column("location")).drop_null().unique()
+    needed = pa.concat_arrays([one_chunk(plan.files.column("location")), vectors])
+    missing = missing_files(storage, needed)
+    if len(missing):
+        raise InvalidOperationError(
+            f"version {version} can no longer be read: {len(missing):,} of its {len(needed):,} files are "
+            f"gone ({named(storage, missing)}), perhaps after a vacuum: {storage.root}"
+        )
 
 
 def files(spark: SparkSession, plan: ScanPlan) -> DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from delvec.errors import InvalidOperationError
+from delvec.spark.file_paths import hadoop_path
 from delvec.statements.cursor import Span
 from delvec.statements.lexer import Kind
 from delvec.statements.run_query import Frames
@@ -20,7 +21,7 @@ def vacuum(frames: Frames, statement: Vacuum) -> DataFrame:
     force = str(frames.spark.conf.get(RETENTION_CHECK, "true")).strip().lower() == "false"
     result = frames.tables.of(statement.table).vacuum(hours, dry_run=statement.dry_run, force=force)
     paths = result.paths if statement.dry_run else (result.location,)
-    return frames.spark.createDataFrame([(path,) for path in paths], "path string")
+    return frames.spark.createDataFrame([(hadoop_path(path),) for path in paths], "path string")
 
 
 def _hours(frames: Frames, span: Span) -> float:
