@@ -19,6 +19,7 @@ from delvec.spark.append import STATIC
 from delvec.spark.changes import changes
 from delvec.spark.commit_and_rerun import Rows, run
 from delvec.spark.compaction import Compaction, CompactionResult
+from delvec.spark.count import count_rows
 from delvec.spark.delete import delete
 from delvec.spark.dry_run import (
     Preview,
@@ -190,6 +191,18 @@ class Table:
         snapshot = self._table.snapshot(version_number(version), at)
         newest = None if version is None and at is None else self._table.snapshot().version
         return read.rows(self._spark, snapshot, self._table.storage, where, columns, newest=newest)
+
+    def count(
+        self,
+        where: Condition = None,
+        *,
+        version: int | None = None,
+        timestamp: dt.datetime | str | None = None,
+    ) -> int:
+        """The number of live rows for which ``where`` is true, from the metadata where that decides. Only the
+        other files are read.
+        """
+        return count_rows(self._spark, self._at(version, timestamp), self._table.storage, where)
 
     def append(
         self,
@@ -443,6 +456,11 @@ class Table:
         if not name or not name.replace("_", "a").isalnum():
             raise InvalidOperationError(f"name is {name!r}, expected letters, digits and _")
         name_resolver.register(name, self._table)
+
+    def _at(self, version: int | None, timestamp: dt.datetime | str | None) -> formats.Snapshot:
+        verify_running(self._spark)
+        at = None if timestamp is None else instant_of(self._spark, timestamp)
+        return self._table.snapshot(version_number(version), at)
 
     def _rows(self, df: Any) -> Rows:
         """The rows that a verb gets, as a DataFrame, or as a function that returns one."""

@@ -22,6 +22,7 @@ from typing import Annotated, Any
 
 import typer
 
+from delvec.cli.count import count
 from delvec.cli.delete import delete
 from delvec.cli.demo import demo
 from delvec.cli.dv import dv
@@ -109,6 +110,7 @@ _LEARN = "Learn"
 for _panel, _command, _example in (
     (_INSPECT, show, "delvec show /lake/orders --version 3"),
     (_INSPECT, files, "delvec files /lake/orders --where \"region = 'eu' AND amount > 90\""),
+    (_INSPECT, count, "delvec count /lake/orders --where \"placed >= DATE'2025-01-01'\""),
     (_INSPECT, history, "delvec history s3://lake/orders --limit 5 --option region=eu-west-1"),
     (_INSPECT, dv, "delvec dv /lake/orders --file part-00002.parquet --ranges 20"),
     (_INSPECT, verify, "delvec verify /lake/orders --json"),

@@ -10,5 +10,6 @@ qualifiers           names with a table before the column
 where_conjuncts      the part of WHERE that selects files
 parameters           values for markers
 run                  runs statements, with run_query, run_dml, run_insert, run_ddl and run_show
+count_query          SELECT count(*) FROM t, from the table's metadata
 dry_run              what a statement would do
 """

@@ -11,6 +11,7 @@ from delvec.errors import InvalidOperationError
 from delvec.name_resolver import AtPath, Reference, Registered
 from delvec.spark.types import quoted
 from delvec.statements.cursor import Name
+from delvec.storage import Storage
 from delvec.table import Table, open_reference
 
 
@@ -51,3 +52,7 @@ def snapshot_of(
 ) -> formats.Snapshot:
     """A version of the table, as its format has it."""
     return table._table.snapshot(version, timestamp)
+
+
+def storage_of(table: Table) -> Storage:
+    return table._table.storage

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from delvec import name_resolver
 from delvec.spark.session import verify_running
 from delvec.statements import (
+    count_query,
     dry_run,
     run_ddl,
     run_dml,
@@ -79,7 +80,8 @@ def sql(spark: SparkSession, text: str, args: Arguments | None = None) -> DataFr
     frames = Frames(spark, tables, Parameters(text, tokenize(text), args))
     match statement:
         case Query(query):
-            return frames.of(query)
+            count = count_query.counted(frames, query)
+            return frames.of(query) if count is None else count
         case DescribeHistory():
             return run_show.history(frames, statement)
         case DescribeDetail():

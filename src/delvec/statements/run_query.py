@@ -54,9 +54,15 @@ class Frames:
         """The rows of a relation after FROM: a table or a query in parentheses, with an alias."""
         return self.of(source, before=_ALL_OF)
 
-    def of(self, query: Span, before: str = "", replaced: Sequence[Edit] = ()) -> DataFrame:
-        """The result of a query or a command. ``before``: text to put before it; ``replaced``: edits of
-        it.
+    def of(
+        self,
+        query: Span,
+        before: str = "",
+        replaced: Sequence[Edit] = (),
+        scans: Mapping[int, DataFrame] | None = None,
+    ) -> DataFrame:
+        """The result of a query or a command. ``before``: text to put before it; ``replaced``: edits of it;
+        ``scans``: rows to read instead of a table, by the position of its name.
         """
         listed = before == _ALL_OF
         delvec_tables = [each for each in relations(query, listed=listed) if self.tables.is_ours(each.name)]
@@ -68,7 +74,10 @@ class Frames:
                 text = edited(query.source, query.start, query.end, edits)
                 return self.spark.sql(before + text, args=args)
         scopes = self.scopes(query, delvec_tables, before if listed else "")
-        frames = {f"t{number}": self.read(each, query, scopes) for number, each in enumerate(delvec_tables)}
+        frames = {
+            f"t{number}": (scans or {}).get(each.span.start) or self.read(each, query, scopes)
+            for number, each in enumerate(delvec_tables)
+        }
         edits = [Edit(edit.start, edit.end, _escaped(edit.text)) for edit in edits]
         for name, relation in zip(frames, delvec_tables, strict=True):
             edits += _replacing(relation, "{" + name + "}", _escaped)
@@ -119,7 +128,7 @@ class Frames:
         return {relation.span.start: partial(self._qualifier, relation) for relation in delvec_tables}
 
     def _qualifier(self, relation: Relation) -> Qualifier:
-        schema = snapshot_of(self.tables.of(relation.name), *self._version_of(relation)).schema
+        schema = snapshot_of(self.tables.of(relation.name), *self.version_of(relation)).schema
         return self.qualifier(relation.name, relation.alias, schema)
 
     def qualifier(self, table: Name, alias: str | None, schema: Schema) -> Qualifier:
@@ -136,7 +145,7 @@ class Frames:
     def read(self, relation: Relation, query: Span, scopes: Scopes | None) -> DataFrame:
         """The table's rows at the version of AS OF, without files that WHERE excludes."""
         table = self.tables.of(relation.name)
-        version, timestamp = self._version_of(relation)
+        version, timestamp = self.version_of(relation)
         where = None
         filters = where_conjuncts.filters(relation, scopes)
         if filters:
@@ -144,7 +153,7 @@ class Frames:
             where = where_conjuncts.condition(filters, qualifier, query, self.parameters, self.settings)
         return table.to_df(version=version, timestamp=timestamp, where=where)
 
-    def _version_of(self, relation: Relation) -> _TimeTravel:
+    def version_of(self, relation: Relation) -> _TimeTravel:
         """The version and the timestamp of AS OF; computed once, because a timestamp may be ``now()``."""
         start = relation.span.start
         if start not in self._versions:

@@ -32,6 +32,7 @@ _SELECT_CLAUSES = frozenset(
         *("offset", "distinct", "hint", "with_", "with", "windows"),
     )
 )
+_COUNTED_CLAUSES = frozenset(("expressions", "from_", "from", "where"))
 _TABLE_PARTS = frozenset(("this", "db", "catalog", "alias"))
 _JOIN_PARTS = frozenset(("this", "on", "kind", "side"))
 _INNER = (("", ""), ("", "INNER"), ("", "CROSS"))
@@ -66,6 +67,32 @@ def filters(relation: Relation, scopes: Scopes | None) -> list[Filter]:
         if position is not None and all(name.starts for name in names) and scopes.is_alone(node):
             result.append(Filter(*position, names, is_only_source))
     return result
+
+
+def all_filters(relation: Relation, scopes: Scopes) -> list[Filter] | None:
+    """All conjuncts of WHERE if the query is one SELECT that has FROM the table and WHERE only; empty without
+    WHERE. None if the query is another one, or if a conjunct may not apply to all rows of the table.
+    """
+    table = scopes.table(relation)
+    select = None if table is None else _select_of(table)
+    if table is None or select is not scopes.tree or not _has_only(select, _COUNTED_CLAUSES):
+        return None
+    where = select.args.get("where")
+    if not _is_plain(select, table):
+        return None
+    if where is None:
+        return []
+    found = filters(relation, scopes)
+    return found if len(found) == len(list(_conjuncts(where.this))) else None
+
+
+def whole_condition(
+    filters: Sequence[Filter], table: Qualifier, query: Span, parameters: Parameters, settings: SqlSettings
+) -> str | None:
+    """The filters as one condition; None if one of them is not understood."""
+    texts = [condition([each], table, query, parameters, settings) for each in filters]
+    understood = [text for text in texts if text is not None]
+    return " AND ".join(understood) if len(understood) == len(texts) else None
 
 
 def condition(
