@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from contract.kinds import POSITION_FILES
-from delvec.deletes.recorded_count import recorded_rows
 from delvec.predicate import SPARK_DEFAULTS
+from delvec.recorded_count import recorded_rows
 from executed_plans import executed
 
 pytestmark = pytest.mark.spark

@@ -77,8 +77,8 @@ def _other_settings(options: Mapping[str, str]) -> bool:
 
 def _recorded(snapshot: Any, where: str | None) -> int | None:
     """The number of rows by the metadata; None if a file must be read."""
-    from delvec.deletes.recorded_count import recorded_rows
     from delvec.predicate import SPARK_DEFAULTS
+    from delvec.recorded_count import recorded_rows
 
     recorded = recorded_rows(snapshot, where, SPARK_DEFAULTS)
     return None if recorded is None or len(recorded.undecided.files) else recorded.rows

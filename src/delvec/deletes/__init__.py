@@ -5,6 +5,5 @@ deletes_of_files   which deletes apply to which data file
 sets               the deletes of a plan's files, described and not loaded
 loader, examine    loading these sets; examine returns an error for each bad one
 position_file      Parquet files of positions
-recorded_count     the number of live rows, from the metadata
 new_vectors        new vectors, united with the old deletes
 """

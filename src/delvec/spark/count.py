@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import Column, SparkSession
 
-from delvec.deletes.recorded_count import recorded_rows
 from delvec.formats import Snapshot
+from delvec.recorded_count import recorded_rows
 from delvec.spark import read
 from delvec.spark.scan import scan
 from delvec.spark.session import sql_settings

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from delvec.deletes.recorded_count import recorded_rows
+from delvec.recorded_count import recorded_rows
 from delvec.spark.scan import scan
 from delvec.spark.types import quoted
 from delvec.statements import where_conjuncts

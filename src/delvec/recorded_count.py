@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.compute as pc
@@ -11,12 +10,10 @@ import pyarrow.compute as pc
 from delvec import predicate
 from delvec.deletes.supported_kinds import verify_applied
 from delvec.errors import InvalidOperationError
+from delvec.formats import Snapshot
 from delvec.plan import MATCH_ALL, ScanPlan
 from delvec.predicate import SqlSettings
 from delvec.predicate.tree import is_decided
-
-if TYPE_CHECKING:
-    from delvec.formats import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
