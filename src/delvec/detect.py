@@ -108,10 +108,20 @@ def open_table(location_text: str, options: Mapping[str, str] | None = None) -> 
 def new_table(location_text: str, table_format: str, options: Mapping[str, str] | None = None) -> Table:
     """A table that is not created yet; refuses a location where a table exists."""
     storage = open_storage(location_text, options)
+    table = _absent_table(storage, table_format)
+    _verify_no_data(storage)
+    return table
+
+
+def table_of_files(location_text: str, table_format: str, options: Mapping[str, str] | None = None) -> Table:
+    """The table that a folder of data files is to become; refuses a location where a table exists."""
+    return _absent_table(open_storage(location_text, options), table_format)
+
+
+def _absent_table(storage: Storage, table_format: str) -> Table:
     existing = find_format(storage)
     if existing is not None:
         raise InvalidOperationError(f"a table ({existing}) already exists: {storage.root}")
-    _verify_no_data(storage)
     if table_format not in FORMATS:
         raise InvalidOperationError(f"format is {table_format!r}, expected {' or '.join(FORMATS)}")
     return _table(table_format, storage, "created")
@@ -134,7 +144,7 @@ def _verify_no_data(storage: Storage) -> None:
     if data_file is not None:
         raise InvalidOperationError(
             f"the location holds Parquet files but no table ({data_file}), expected an empty location "
-            f"(Table.convert, for a folder of Parquet files, is not there yet): {storage.root}"
+            f"(Table.convert makes a table of the files): {storage.root}"
         )
 
 

@@ -292,6 +292,7 @@ class Operation(Enum):
 
     CREATE = "create"
     CREATE_WITH_ROWS = "create with rows"
+    CONVERT = "convert"
     APPEND = "append"
     OVERWRITE = "overwrite"
     DELETE = "delete"
@@ -317,6 +318,7 @@ class Request:
     version, timestamp   the version that RESTORE goes back to, or the time that chose it
     vacuum       the run of VACUUM_START and VACUUM_END
     zorder_by    the columns that COMPACT sorts rows by
+    statistics   whether CONVERT measured the columns of the files
     """
 
     operation: Operation
@@ -328,6 +330,7 @@ class Request:
     timestamp: dt.datetime | None = None
     vacuum: VacuumRecord | None = None
     zorder_by: tuple[str, ...] = ()
+    statistics: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from delvec.spark.append import STATIC
 from delvec.spark.changes import changes
 from delvec.spark.commit_and_rerun import Rows, run
 from delvec.spark.compaction import Compaction, CompactionResult
+from delvec.spark.convert import PartitionColumns, convert, plan_conversion
 from delvec.spark.count import count_rows
 from delvec.spark.delete import delete
 from delvec.spark.dry_run import (
@@ -128,6 +129,31 @@ class Table:
         target = Target.of(spark, table, Verb.APPEND, snapshot=draft)
         with translated_errors():
             run(lambda _: target, lambda at: append.create(at, frame))
+        return cls(spark, table)
+
+    @classmethod
+    def convert(  # noqa: PLR0917 - the public interface fixes names and positions
+        cls,
+        spark: SparkSession,
+        location: str,
+        partition_by: PartitionColumns = (),
+        format: str = detect.DEFAULT_FORMAT,  # noqa: A002 - the public interface fixes the name
+        properties: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        statistics: bool = True,
+    ) -> Table:
+        """Make a table of a folder of Parquet files, which stay where they are.
+
+        ``partition_by``: the columns whose values are in the names of folders, with their types
+        (``"day DATE, region STRING"``); a name alone is a string. Deletion vectors are on, as in ``create``.
+        ``statistics`` false: only rows are counted, no values are recorded to skip files by.
+        """
+        verify_running(spark)
+        options = session_storage_options(spark, location, storage_options)
+        table = detect.table_of_files(location, format, options)
+        with translated_errors():
+            convert(plan_conversion(spark, table, partition_by, properties, statistics=statistics))
         return cls(spark, table)
 
     @property

@@ -32,6 +32,7 @@ _NAMES: Mapping[Operation, str] = MappingProxyType(
     {
         Operation.CREATE: "CREATE TABLE",
         Operation.CREATE_WITH_ROWS: "CREATE TABLE AS SELECT",
+        Operation.CONVERT: "CONVERT",
         Operation.APPEND: "WRITE",
         Operation.OVERWRITE: "WRITE",
         Operation.DELETE: "DELETE",
@@ -69,7 +70,7 @@ def commit_info(
     body |= {
         "timestamp": now_ms if in_commit_ms is None else in_commit_ms,
         "operation": operation_name(delta.request),
-        "operationParameters": _parameters(delta.request, state),
+        "operationParameters": _parameters(delta, state),
     }
     if not current.is_draft:
         body["readVersion"] = delta.base.version
@@ -85,11 +86,19 @@ def commit_info(
     return body
 
 
-def _parameters(request: Request, state: TableState) -> Mapping[str, str | int | None]:
+def _parameters(delta: RowDelta, state: TableState) -> Mapping[str, object]:
     """The parameters as Delta-Spark writes them: lists and objects are JSON inside a text."""
+    request = delta.request
     match request.operation:
         case Operation.CREATE | Operation.CREATE_WITH_ROWS:
             return _creation_parameters(state)
+        case Operation.CONVERT:
+            return {
+                "numFiles": len(delta.added),
+                "partitionedBy": orjson.dumps(list(state.metadata.partition_columns)).decode(),
+                "collectStats": request.statistics,
+                "sourceFormat": "parquet",
+            }
         case Operation.DELETE | Operation.UPDATE | Operation.MERGE:
             return _predicate(request)
         case Operation.COMPACT:

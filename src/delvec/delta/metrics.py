@@ -96,6 +96,8 @@ def execution_metrics(execution: Execution) -> dict[str, int]:
 
 
 def _file_metrics(request: Request, files: FileCounts) -> dict[str, int]:
+    if request.operation is Operation.CONVERT:
+        return {"numConvertedFiles": files.added}
     if request.operation is Operation.MERGE:
         return _merge(files)
     if request.operation in _COMPACTIONS:
