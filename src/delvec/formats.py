@@ -265,6 +265,15 @@ OptionsFor = Callable[[str], Mapping[str, str]]
 
 
 @runtime_checkable
+class WithManifests(Protocol):
+    """A table that can list its files for readers that do not read its metadata."""
+
+    def generate_manifest(self) -> None:
+        """Write the lists of the newest version's files. Refuses a version with deleted rows in a file."""
+        ...
+
+
+@runtime_checkable
 class Catalog(Protocol):
     """Finds tables by name."""
 

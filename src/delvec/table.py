@@ -445,6 +445,18 @@ class Table:
             )
         return self._table.checkpoint()
 
+    def generate_manifest(self) -> None:
+        """Write symlink manifests: lists of the live files, for readers that do not read the metadata.
+
+        Refused if a file has deleted rows.
+        """
+        if not isinstance(self._table, formats.WithManifests):
+            raise UnsupportedFeatureError(
+                f"{self.format} tables have no manifests for other readers: {self.location}",
+                feature="generate_manifest",
+            )
+        self._table.generate_manifest()
+
     def files(self) -> DataFrame:
         """The live data files: location, size, rows, deleted rows, partition values."""
         verify_running(self._spark)

@@ -13,6 +13,7 @@ LOADED = {
     "delvec.cli",
     "delvec.cli.arguments",
     "delvec.cli.change",
+    "delvec.cli.count",
     "delvec.cli.delete",
     "delvec.cli.demo",
     "delvec.cli.dv",
@@ -30,7 +31,7 @@ LOADED = {
     "delvec.errors",
     "delvec.version",
 }
-COMMANDS = ("show", "files", "history", "dv", "verify", "delete", "update", "sql", "vacuum", "demo")
+COMMANDS = ("show", "files", "count", "history", "dv", "verify", "delete", "update", "sql", "vacuum", "demo")
 HEAVY = {"numpy", "obstore", "orjson", "pyarrow", "pyiceberg", "pyroaring", "pyspark", "sqlglot"}
 
 PROGRAM = """
@@ -73,7 +74,7 @@ def test_help_groups_the_commands_with_a_line_each(delvec, monkeypatch):
     ]
     lines = [line.strip("│ ").split()[0] for line in text.splitlines() if line.startswith("│ ")]
     assert [line for line in lines if not line.startswith("-")] == [
-        *("show", "files", "history", "dv", "verify"),
+        *("show", "files", "count", "history", "dv", "verify"),
         *("delete", "update", "sql"),
         "vacuum",
         "demo",

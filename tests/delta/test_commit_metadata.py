@@ -163,11 +163,7 @@ def test_types_bring_their_features() -> None:
             ("delvec.rewriteDeletedShare", value, f"is '{value}', expected a number above 0 and below 1")
             for value in ("0", "0.0", "1", "1.0", "0.99999999999999999999", "-0.5", "8e-1", "nan", "80%", "")
         ),
-        (
-            "delta.compatibility.symlinkFormatManifest.enabled",
-            "true",
-            "delvec writes no symlink manifests",
-        ),
+        ("delta.compatibility.symlinkFormatManifest.enabled", "yes", "expected true or false"),
         ("delta.feature.icebergCompatV2", "supported", "icebergCompatV2 is not implemented"),
         ("delta.feature.clustering", "yes", "expected 'supported'"),
     ],
@@ -571,12 +567,13 @@ def test_a_writer_version_out_of_range() -> None:
         DeltaTable(log.storage).snapshot().rules(Verb.APPEND)
 
 
-def test_symlink_manifests() -> None:
+def test_symlink_manifests_beside_vectors() -> None:
     name = "delta.compatibility.symlinkFormatManifest.enabled"
-    table = old_table(properties={name: "true"}, features=("deletionVectors",))
-    with pytest.raises(UnsupportedFeatureError, match="symlink manifests"):
+    both = {name: "true", "delta.enableDeletionVectors": "true"}
+    table = old_table(properties=both, features=("deletionVectors",))
+    with pytest.raises(UnsupportedFeatureError, match="are both true, expected one of them"):
         table.snapshot().rules(Verb.APPEND)
-    with pytest.raises(UnsupportedFeatureError, match="symlink manifests"):
+    with pytest.raises(UnsupportedFeatureError, match="are both true, expected one of them"):
         append(table, numbers(0, 1))
     committed(set_properties(table, {name: None}))
     committed(append(table, numbers(0, 1).select(["id"])))

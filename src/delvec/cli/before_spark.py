@@ -19,6 +19,7 @@ from delvec.schema import Schema
 from delvec.statements.cursor import Name, Span, verify_brackets
 from delvec.statements.lexer import Kind, Token, tokenize
 from delvec.statements.statement import (
+    Convert,
     Create,
     CreateView,
     Delete,
@@ -87,7 +88,7 @@ def _verify_statement(statement: Statement, options: Mapping[str, str]) -> None:
         case MultiInsert(inserts):
             for insert in inserts:
                 _verify_statement(insert, options)
-        case Create() | DropTable() | CreateView() | Other():
+        case Create() | Convert() | DropTable() | CreateView() | Other():
             return  # its table need not exist
         case _:
             snapshot = _snapshot_of(statement.table, options)

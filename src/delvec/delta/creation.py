@@ -38,16 +38,17 @@ def draft(
 ) -> Snapshot:
     """The snapshot before the first commit of a new table. A location that has a table already is refused.
 
-    Deletion vectors are switched on unless the properties switch them off.
+    Deletion vectors are switched on unless the properties switch them off, or symlink manifests on.
     """
     _verify_absent(storage)
     _verify_columns(schema)
     plain = _unmarked(schema)
     properties.verify_texts(table_properties or {})
-    requested: dict[str, str | None] = {properties.ENABLE_VECTORS: "true"}
-    requested |= {
+    requested: dict[str, str | None] = {
         properties.verified(n, v) if not _is_feature(n) else n: v for n, v in (table_properties or {}).items()
     }
+    if str(requested.get(properties.SYMLINK_MANIFEST)).lower() != "true":  # they exclude vectors
+        requested = {properties.ENABLE_VECTORS: "true", **requested}
     mapped = str(requested.get(properties.MAPPING_MODE, "none")).lower() != "none"
     verify_names(plain, mapped=mapped)
     verify_partitioning(plain, partition_by)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from delvec.delta import column_mapping, properties
 from delvec.delta.actions import Metadata
 from delvec.delta.features import ROW_TRACKING, TYPE_WIDENING, Protocol
+from delvec.delta.manifests import verify_manifests
 from delvec.delta.properties import is_on
 from delvec.delta.protocol_upgrade import features_asked, features_needed, upgraded
 from delvec.delta.schema import FIELD_ID, MAPPING_NAME, MAPPING_NONE, PHYSICAL_NAME, render_schema
@@ -46,6 +47,7 @@ def state_after(snapshot: Snapshot, change: MetadataChange | None) -> TableState
     features = {n: v for n, v in requested.items() if _is_feature(n)}
     configuration = _configured(snapshot, {n: v for n, v in requested.items() if not _is_feature(n)})
     _verify_mapping_change(snapshot, configuration)
+    _verify_manifests_possible(snapshot, configuration)
     schema = _schema_after(snapshot, change.schema, configuration)
     configuration = _with_columns_for_lineage(snapshot, configuration)
     schema, configuration = _mapped(snapshot, schema, configuration)
@@ -81,6 +83,24 @@ def _configured(snapshot: Snapshot, changes: Mapping[str, str | None]) -> dict[s
         configuration.pop(properties.TIMESTAMPS_SINCE, None)
         configuration.pop(properties.TIMESTAMPS_SINCE_VERSION, None)
     return configuration
+
+
+def _verify_manifests_possible(snapshot: Snapshot, configuration: Mapping[str, str]) -> None:
+    """Refuse symlink manifests of a table that has vectors, or may get some."""
+    name = properties.SYMLINK_MANIFEST
+    if not is_on(configuration, name):
+        return
+    if is_on(configuration, properties.ENABLE_VECTORS):
+        raise InvalidOperationError(
+            f"{name} and {properties.ENABLE_VECTORS} cannot both be true: manifests cannot express vectors"
+        )
+    if _mode(configuration) != MAPPING_NONE:
+        raise InvalidOperationError(
+            f"{name} cannot be true with {properties.MAPPING_MODE} = {_mode(configuration)}: readers of "
+            "manifests find columns by their names"
+        )
+    if not is_on(snapshot.properties, name):
+        verify_manifests(snapshot)
 
 
 def _verify_constraint_allowed(snapshot: Snapshot, name: str) -> None:

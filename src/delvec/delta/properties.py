@@ -119,7 +119,7 @@ SETTABLE: Mapping[str, tuple[Check, str]] = MappingProxyType(
         CHECKPOINT_POLICY: (_one_of("classic", "v2"), "classic or v2"),
         "delta.checkpointRetentionDuration": _DURATION,
         MAPPING_MODE: (_one_of("none", "name", "id"), "none, name or id"),
-        SYMLINK_MANIFEST: (_one_of("false"), "false: delvec writes no symlink manifests"),
+        SYMLINK_MANIFEST: _FLAG,
         "delta.dataSkippingNumIndexedCols": _COLUMN_COUNT,
         "delta.dataSkippingStatsColumns": (_is_text, "a list of columns"),
         FILE_RETENTION: _DURATION,

@@ -16,8 +16,15 @@ from delvec.delta.history import CommitTimes, as_datetime, list_commits
 from delvec.delta.log_cleanup import clean_up_log
 from delvec.delta.log_files import Listing, list_log, tail
 from delvec.delta.log_reader import extend
+from delvec.delta.manifests import write_manifests
 from delvec.delta.metrics import metrics_without_files, total_metrics
-from delvec.delta.properties import CHECKPOINT_INTERVAL, DEFAULT_CHECKPOINT_INTERVAL, count
+from delvec.delta.properties import (
+    CHECKPOINT_INTERVAL,
+    DEFAULT_CHECKPOINT_INTERVAL,
+    SYMLINK_MANIFEST,
+    count,
+    is_on,
+)
 from delvec.delta.recovery import load_version
 from delvec.delta.snapshot import Snapshot
 from delvec.delta.winners import read_winner
@@ -185,8 +192,26 @@ class DeltaTable:
         """
         outcome = commit.commit(self.storage, snapshot, delta)
         if isinstance(outcome, Committed):
+            self._update_manifests(snapshot, delta)
             self._checkpoint(outcome.version, snapshot.properties)
         return outcome
+
+    def generate_manifest(self) -> None:
+        """Write the symlink manifests of the newest version."""
+        write_manifests(self.storage, self._newest())
+
+    def _update_manifests(self, base: Snapshot, delta: RowDelta) -> None:
+        """Write the manifests that the commit changed, if the table keeps them. A failure is only logged: the
+        commit stands.
+        """
+        after = base.state_after(delta.metadata).metadata.configuration
+        if not is_on(after, SYMLINK_MANIFEST):
+            return
+        since = base if is_on(base.properties, SYMLINK_MANIFEST) and not base.is_draft else None
+        try:
+            write_manifests(self.storage, self._newest(), since=since)
+        except Exception:
+            _LOGGER.warning("symlink manifests were not updated: %s", self.location, exc_info=True)
 
     def won(self, since: Snapshot, until: Snapshot) -> Sequence[Won]:
         """The commits after ``since`` up to ``until``, in order."""

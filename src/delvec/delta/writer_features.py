@@ -26,7 +26,7 @@ from delvec.delta.features import (
     VARIANT_TYPE,
     Protocol,
 )
-from delvec.delta.properties import SYMLINK_MANIFEST, is_on
+from delvec.delta.properties import ENABLE_VECTORS, SYMLINK_MANIFEST, is_on
 from delvec.delta.schema import CURRENT_DEFAULT, IDENTITY_PREFIX
 from delvec.errors import UnsupportedFeatureError
 from delvec.schema import Array, DataType, Field, Map, Schema, Struct
@@ -73,7 +73,7 @@ def verify_writable(snapshot: Snapshot, *, rows: bool = True, new_rows: bool = T
     _verify_writer_version(snapshot.protocol, snapshot.location)
     _verify_features_known(snapshot.protocol, snapshot.location)
     if rows:
-        _verify_no_symlink_manifest(snapshot)
+        _verify_manifest_or_vectors(snapshot)
     if rows and new_rows:
         _verify_no_identity_column(snapshot)
         _verify_no_nested_default(snapshot)
@@ -116,11 +116,12 @@ def _verify_features_known(protocol: Protocol, location: str) -> None:
         )
 
 
-def _verify_no_symlink_manifest(snapshot: Snapshot) -> None:
-    # The manifests would have to be written after every commit, and they cannot express vectors.
-    if is_on(snapshot.properties, SYMLINK_MANIFEST):
+def _verify_manifest_or_vectors(snapshot: Snapshot) -> None:
+    # Manifests, which are written after every commit, cannot express vectors.
+    if is_on(snapshot.properties, SYMLINK_MANIFEST) and is_on(snapshot.properties, ENABLE_VECTORS):
         raise UnsupportedFeatureError(
-            f"{SYMLINK_MANIFEST} is true, but delvec does not update symlink manifests: {snapshot.location}",
+            f"{SYMLINK_MANIFEST} and {ENABLE_VECTORS} are both true, expected one of them: "
+            f"{snapshot.location}",
             feature=SYMLINK_MANIFEST,
         )
 

@@ -1,13 +1,14 @@
-"""Parses the frames of statements that maintain a table: VACUUM."""
+"""Parses the frames of statements that maintain a table: VACUUM, CONVERT TO DELTA, GENERATE."""
 
 from __future__ import annotations
 
 from delvec.errors import UnsupportedFeatureError
 from delvec.statements.cursor import Cursor, IsOurs, Name
 from delvec.statements.lexer import Kind
-from delvec.statements.statement import Vacuum
+from delvec.statements.statement import Convert, GenerateManifest, Vacuum
 
 _MODES = ("FULL", "LITE")
+_MANIFEST = "SYMLINK_FORMAT_MANIFEST"
 
 
 def vacuum(cursor: Cursor, is_ours: IsOurs) -> Vacuum | None:
@@ -32,6 +33,37 @@ def vacuum(cursor: Cursor, is_ours: IsOurs) -> Vacuum | None:
         else:
             raise cursor.error("expected RETAIN n HOURS, DRY RUN or the end of the statement")
     return Vacuum(table, hours, dry_run)
+
+
+def convert(cursor: Cursor, is_ours: IsOurs) -> Convert | None:
+    """CONVERT TO DELTA parquet.`path` [NO STATISTICS] [PARTITIONED BY (column type, …)]."""
+    del is_ours  # it is not a table yet
+    table = cursor.name("parquet.`path`")
+    is_folder = len(table.parts) == 2 and table.parts[0].lower() == "parquet" and table.quoted[1]
+    if not is_folder:
+        return None
+    statistics = not cursor.takes("NO", "STATISTICS")
+    columns = None
+    if cursor.takes("PARTITIONED", "BY"):
+        columns = cursor.inside().rest("columns and their types")
+    return Convert(table, "delta", statistics, columns)
+
+
+def generate(cursor: Cursor, is_ours: IsOurs) -> GenerateManifest | None:
+    """GENERATE symlink_format_manifest FOR TABLE table."""
+    mode = cursor.here
+    if not mode.is_name or not (cursor.ahead().word == "FOR" and cursor.ahead(2).word == "TABLE"):
+        return None
+    cursor.at += 3
+    table = cursor.name("a table")
+    if not is_ours(table):
+        return None
+    if mode.name.upper() != _MANIFEST:
+        raise UnsupportedFeatureError(
+            f"delvec has no GENERATE {mode.name}, expected {_MANIFEST.lower()}",
+            feature=f"GENERATE {mode.name}",
+        )
+    return GenerateManifest(table)
 
 
 def our_table(cursor: Cursor, is_ours: IsOurs) -> Name | None:

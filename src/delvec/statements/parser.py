@@ -146,6 +146,8 @@ _READERS: Mapping[tuple[str, ...], _Reader] = MappingProxyType(
         ("SHOW", "TBLPROPERTIES"): parse_show.show_properties,
         ("TRUNCATE", "TABLE"): parse_show.truncate,
         ("DROP", "TABLE"): parse_show.drop,
+        ("CONVERT", "TO", "DELTA"): parse_maintenance.convert,
+        ("GENERATE",): parse_maintenance.generate,
         ("VACUUM",): parse_maintenance.vacuum,
         ("RESTORE", "TABLE"): parse_restore.restore,
         ("RESTORE",): parse_restore.restore,

@@ -32,6 +32,7 @@ from delvec.statements.parser import parse
 from delvec.statements.run_query import Frames
 from delvec.statements.statement import (
     AddColumns,
+    Convert,
     Create,
     CreateView,
     Delete,
@@ -40,6 +41,7 @@ from delvec.statements.statement import (
     DescribeTable,
     DropTable,
     Explain,
+    GenerateManifest,
     Insert,
     Merge,
     MultiInsert,
@@ -57,7 +59,17 @@ from delvec.statements.statement import (
 )
 from delvec.statements.table_references import relations
 
-Definition = Create | SetProperties | UnsetProperties | AddColumns | Truncate | DropTable | CreateView
+Definition = (
+    Create
+    | Convert
+    | GenerateManifest
+    | SetProperties
+    | UnsetProperties
+    | AddColumns
+    | Truncate
+    | DropTable
+    | CreateView
+)
 
 _AFFECTED, _UPDATED = "num_affected_rows", "num_updated_rows"
 _DELETED, _INSERTED = "num_deleted_rows", "num_inserted_rows"
@@ -140,6 +152,10 @@ def _define(frames: Frames, statement: Definition) -> None:
             run_ddl.unset_properties(frames, statement)
         case AddColumns():
             run_ddl.add_columns(frames, statement)
+        case Convert():
+            run_maintenance.convert(frames, statement)
+        case GenerateManifest():
+            run_maintenance.generate_manifest(frames, statement)
         case Truncate(table):
             frames.tables.of(table).delete()
         case DropTable(table):

@@ -9,7 +9,8 @@ from delvec.spark.file_paths import hadoop_path
 from delvec.statements.cursor import Span
 from delvec.statements.lexer import Kind
 from delvec.statements.run_query import Frames
-from delvec.statements.statement import Vacuum
+from delvec.statements.statement import Convert, GenerateManifest, Vacuum
+from delvec.table import Table
 
 RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 """Delta-Spark's setting. If it is false, VACUUM may keep files for less time than the table says."""
@@ -22,6 +23,21 @@ def vacuum(frames: Frames, statement: Vacuum) -> DataFrame:
     result = frames.tables.of(statement.table).vacuum(hours, dry_run=statement.dry_run, force=force)
     paths = result.paths if statement.dry_run else (result.location,)
     return frames.spark.createDataFrame([(hadoop_path(path),) for path in paths], "path string")
+
+
+def convert(frames: Frames, statement: Convert) -> None:
+    columns = "" if statement.partition_by is None else statement.partition_by.text
+    Table.convert(
+        frames.spark,
+        statement.table.parts[1],
+        columns,
+        format=statement.format,
+        statistics=statement.statistics,
+    )
+
+
+def generate_manifest(frames: Frames, statement: GenerateManifest) -> None:
+    frames.tables.of(statement.table).generate_manifest()
 
 
 def _hours(frames: Frames, span: Span) -> float:

@@ -182,6 +182,21 @@ class Vacuum:
     dry_run: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Convert:
+    """A folder of Parquet files becomes a table. ``partition_by``: its partition columns with their types."""
+
+    table: Name
+    format: str
+    statistics: bool
+    partition_by: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateManifest:
+    table: Name
+
+
 class ViewKind(Enum):
     PERMANENT = "VIEW"
     TEMPORARY = "TEMPORARY VIEW"
@@ -246,6 +261,8 @@ Statement = (
     | ShowColumns
     | ShowProperties
     | Truncate
+    | Convert
+    | GenerateManifest
     | DropTable
     | Vacuum
     | Restore

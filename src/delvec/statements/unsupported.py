@@ -41,8 +41,7 @@ MISSING: Sequence[Missing] = (
     _missing("UNCACHE TABLE", "use DataFrame.unpersist()", "IF EXISTS"),
     _missing("OPTIMIZE"),
     _missing("REORG TABLE"),
-    _missing("GENERATE"),
-    _missing("CONVERT TO DELTA"),
+    _missing("CONVERT TO DELTA", "use it with parquet.`path`, or Table.convert"),
     _missing("MSCK REPAIR TABLE", "partitions are in the table's log"),
     _missing("REPAIR TABLE", "partitions are in the table's log"),
     _missing("LOAD DATA", "use INSERT INTO t SELECT … FROM parquet.`path`"),
@@ -94,7 +93,7 @@ def unsupported(statement: Missing) -> UnsupportedFeatureError:
 
 def _names(cursor: Cursor, statement: Missing) -> list[Name]:
     """The possible names of the statement's table: the first name, or the one after TABLE."""
-    if statement.words in (("GENERATE",), ("LOAD", "DATA")):
+    if statement.words == ("LOAD", "DATA"):
         while not (cursor.is_done or cursor.takes("TABLE")):
             cursor.at += 1
     if not cursor.here.is_name:
