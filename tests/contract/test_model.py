@@ -91,7 +91,7 @@ class Run:
             step = random_step(self.rng, self.model)
         self.done.append(step)
         before = self.table.version
-        effect = self.model.apply(step)
+        effect = self.effect = self.model.apply(step)
         if effect.refused:
             with pytest.raises(InvalidOperationError):
                 run_by_delvec(self.spark, self.table, step)

@@ -17,7 +17,6 @@ from delvec.statements import (
     dry_run,
     run_ddl,
     run_dml,
-    run_drop_feature,
     run_insert,
     run_maintenance,
     run_restore,
@@ -40,7 +39,6 @@ from delvec.statements.statement import (
     DescribeDetail,
     DescribeHistory,
     DescribeTable,
-    DropFeature,
     DropTable,
     Explain,
     GenerateManifest,
@@ -70,7 +68,6 @@ Definition = (
     | AddColumns
     | Truncate
     | DropTable
-    | DropFeature
     | CreateView
 )
 
@@ -163,8 +160,6 @@ def _define(frames: Frames, statement: Definition) -> None:
             frames.tables.of(table).delete()
         case DropTable(table):
             name_resolver.unregister(table.parts[0])
-        case DropFeature():
-            run_drop_feature.drop_feature(frames, statement)
         case CreateView():
             views.run(frames, statement)
         case _:

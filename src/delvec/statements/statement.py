@@ -213,15 +213,6 @@ class Restore:
 
 
 @dataclass(frozen=True, slots=True)
-class DropFeature:
-    """``feature``: the name as written."""
-
-    table: Name
-    feature: str
-    truncate_history: bool
-
-
-@dataclass(frozen=True, slots=True)
 class CreateView:
     """``columns``: new names for the query's columns; ``clauses``: the text before AS."""
 
@@ -275,7 +266,6 @@ Statement = (
     | DropTable
     | Vacuum
     | Restore
-    | DropFeature
     | CreateView
     | Explain
     | Query
