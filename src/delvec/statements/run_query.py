@@ -18,7 +18,7 @@ from delvec.schema import Schema
 from delvec.spark.conditions import reason_of
 from delvec.spark.session import sql_settings
 from delvec.spark.types import quoted
-from delvec.statements import where_conjuncts
+from delvec.statements import run_table_changes, where_conjuncts
 from delvec.statements.cursor import Name, Span
 from delvec.statements.error_positions import QUERY, pointed_at
 from delvec.statements.lexer import Kind, syntax_error
@@ -66,8 +66,8 @@ class Frames:
         """
         listed = before == _ALL_OF
         delvec_tables = [each for each in relations(query, listed=listed) if self.tables.is_ours(each.name)]
-        versions = [span for r in delvec_tables for span in (r.version, r.timestamp) if span is not None]
-        edits, args = self.parameters.for_query(query, versions)
+        replaced_parts = [span for r in delvec_tables for span in _replaced_parts(r)]
+        edits, args = self.parameters.for_query(query, replaced_parts)
         edits = [*edits, *replaced]
         if not delvec_tables:
             with pointed_at(self.spark, query, around=(before, QUERY[1])):
@@ -145,6 +145,8 @@ class Frames:
     def read(self, relation: Relation, query: Span, scopes: Scopes | None) -> DataFrame:
         """The table's rows at the version of AS OF, without files that WHERE excludes."""
         table = self.tables.of(relation.name)
+        if relation.changes is not None:
+            return run_table_changes.rows(self.spark, table, relation.changes, self.parameters)
         version, timestamp = self.version_of(relation)
         where = None
         filters = where_conjuncts.filters(relation, scopes)
@@ -185,6 +187,13 @@ class Frames:
             problem = f"timestamp {expression.text} is null, expected a time"
             raise syntax_error(expression.source, expression.start, problem)
         return _EPOCH + dt.timedelta(microseconds=micros)
+
+
+def _replaced_parts(relation: Relation) -> list[Span]:
+    """The parts of a relation that may have markers and that Spark does not see."""
+    parts = [relation.version, relation.timestamp]
+    parts += [] if relation.changes is None else [relation.changes.arguments]
+    return [part for part in parts if part is not None]
 
 
 def _replacing(relation: Relation, text: str, convert: Callable[[str], str]) -> list[Edit]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from delvec.statements.cursor import QUERY_STARTS, Cursor, Name, Span
 from delvec.statements.expression_ends import after_value
 from delvec.statements.lexer import Kind
+from delvec.statements.table_changes import TableChanges, changes_of
 
 _SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
 _CLAUSES = (
@@ -35,6 +36,7 @@ class Relation:
     span         its name and its version (AS OF)
     alias        its alias; None without one
     alias_at     the position for an alias; None if the grammar does not allow one
+    changes      the function that returns its changes; None: its rows
     """
 
     name: Name
@@ -43,6 +45,7 @@ class Relation:
     timestamp: Span | None
     alias: str | None
     alias_at: int | None
+    changes: TableChanges | None = None
 
 
 def relations(span: Span, *, listed: bool = False) -> list[Relation]:
@@ -124,7 +127,7 @@ class _Reader:
 
     def relation(self, cursor: Cursor, ctes: frozenset[str]) -> str | None:
         """One relation with its alias; returns the qualifier of its columns."""
-        first, name, version, timestamp = cursor.at, None, None, None
+        first, name, version, timestamp, changes = cursor.at, None, None, None, None
         if cursor.here.is_symbol("("):
             inner = cursor.inside()
             self.query(inner, ctes, listed=not _is_query(inner))
@@ -136,13 +139,18 @@ class _Reader:
             return None
         span = cursor.span(first, cursor.at)
         if name is not None and cursor.here.is_symbol("("):  # a function
-            self.nested(cursor.inside(), ctes)
-            name = None
+            function, arguments = name, cursor.inside()
+            span = cursor.span(first, cursor.at)
+            changes = changes_of(function, arguments, span)
+            name = None if changes is None else changes.name
+            if changes is None:
+                self.nested(arguments, ctes)
         _pass_sample(cursor)
         alias_at = None if _word_before(cursor, first) == "TABLE" else cursor.tokens[cursor.at - 1].end
         alias = _alias(cursor)
-        if name is not None and not (len(name.parts) == 1 and name.parts[0].lower() in ctes):
-            self.relations.append(Relation(name, span, version, timestamp, alias, alias_at))
+        is_expression = name is not None and len(name.parts) == 1 and name.parts[0].lower() in ctes
+        if name is not None and (changes is not None or not is_expression):
+            self.relations.append(Relation(name, span, version, timestamp, alias, alias_at, changes))
         return name.parts[-1] if alias is None and name is not None else alias
 
 
