@@ -141,3 +141,9 @@ def test_a_column_type_that_the_format_lacks_is_refused(spark, tmp_path):
     assert detect.find_format(open_storage(str(tmp_path / "t"))) is None
     with pytest.raises(InvalidOperationError, match="'tou', expected"):
         Table.create(spark, str(tmp_path / "t"), "x int", format="tou")
+
+
+def test_a_format_without_change_feed_refuses_it(spark, tmp_path, toy):
+    table = toy.table(spark, tmp_path / "t", "id bigint", [(1,)])
+    with pytest.raises(UnsupportedFeatureError, match="tables of the format toy have no change feed"):
+        table.changes(0)

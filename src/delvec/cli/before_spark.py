@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from delvec import detect, location
 from delvec.errors import InvalidOperationError
-from delvec.formats import Snapshot
+from delvec.formats import Snapshot, Table
 from delvec.predicate.binding import Column, Names, nearest, quoted, referenced
 from delvec.predicate.parser import parse_expression
 from delvec.schema import Schema
@@ -42,9 +42,15 @@ _NOT_COLUMNS = frozenset(("default",))
 
 def readable_snapshot(path: str, options: Mapping[str, str]) -> Snapshot | None:
     """The newest version; None if only the Spark session may have the credentials for the store."""
+    table = readable_table(path, options)
+    return None if table is None else table.snapshot()
+
+
+def readable_table(path: str, options: Mapping[str, str]) -> Table | None:
+    """The table; None if only the Spark session may have the credentials for the store."""
     if not options and not location.normalize(path).startswith("/"):
         return None
-    return detect.open_table(path, options).snapshot()
+    return detect.open_table(path, options)
 
 
 def verify_expression(text: str, schema: Schema, what: str) -> None:

@@ -22,6 +22,7 @@ from typing import Annotated, Any
 
 import typer
 
+from delvec.cli.changes import changes
 from delvec.cli.count import count
 from delvec.cli.delete import delete
 from delvec.cli.demo import demo
@@ -117,6 +118,7 @@ for _panel, _command, _example in (
     (_CHANGE, delete, "delvec delete /lake/orders --where \"placed < DATE'2020-01-01'\" --dry-run"),
     (_CHANGE, update, 'delvec update /lake/orders --set "amount = amount * 2" --where "id = 7" --yes'),
     (_MAINTAIN, restore, "delvec restore /lake/orders --version 3 --dry-run"),
+    (_CHANGE, changes, "delvec changes /lake/orders --from 3 --to 5"),
     (_CHANGE, sql, "delvec sql 'SELECT count(*) FROM delvec.`/lake/orders` WHERE region = :r' --param r=eu"),
     (_MAINTAIN, vacuum, "delvec vacuum /lake/orders --dry-run"),
     (_LEARN, demo, "delvec demo"),

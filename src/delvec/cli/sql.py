@@ -97,7 +97,7 @@ def sql(
             if dry_run_result is not None:
                 return dry_run_result
         with spark_progress(session, hidden=json):
-            return _fetched(_run(session, statement, values), limit)
+            return fetched(_run(session, statement, values), limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ def _settings(option: Sequence[str] | None) -> dict[str, str]:
     return settings
 
 
-def _fetched(frame: DataFrame, limit: int) -> Fetched:
+def fetched(frame: DataFrame, limit: int) -> Fetched:
     columns = tuple((field.name, field.dataType.simpleString()) for field in frame.schema)
     if not columns:
         return Fetched((), (), truncated=False)

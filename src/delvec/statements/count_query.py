@@ -32,7 +32,7 @@ def counted(frames: Frames, query: Span) -> DataFrame | None:
     if len(tables) != 1:
         return None
     (relation,) = tables
-    if not frames.tables.is_ours(relation.name):
+    if relation.changes is not None or not frames.tables.is_ours(relation.name):
         return None
     scopes = frames.scopes(query, [relation], "")
     filters = None if scopes is None else where_conjuncts.all_filters(relation, scopes)
