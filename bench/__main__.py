@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import cold, log, requests, scan, vectors, write, writers
+from bench import changes, cold, log, requests, scan, vectors, write, writers
 from bench.harness import Figure, Section, as_seconds, machine
 
 PACKAGES = ("pyroaring", "numpy", "pyarrow", "obstore", "deltalake", "pyspark")
@@ -46,6 +46,7 @@ BENCHES: dict[str, Callable[..., list[Section]]] = {
     "log": log.bench,
     "scan": scan.bench,
     "write": write.bench,
+    "changes": changes.bench,
     "cold": cold.bench,
     "writers": writers.bench,
     "requests": requests.bench,
