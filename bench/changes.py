@@ -52,7 +52,7 @@ def bench(*, quick: bool) -> list[Section]:
         engines = {name: stack.enter_context(Engine(Feeds, name, rows, made)) for name in (DELVEC, DELTA)}
         figures = [_figure(engines, each, rounds) for each in ranges(rows, commits)]
     how = (
-        f"{rows:,} rows of {SCHEMA} in four files, and a table of small commits, both by Delta-Spark; medians "
+        f"{rows:,} rows of {SCHEMA} in four files, and a table of small commits, by Delta-Spark; medians "
         f"of {rounds} interleaved rounds after {WARM_UPS} that are not counted; PySpark 4.1 on two cores, "
         "each engine in a session of its own."
     )
