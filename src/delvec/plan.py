@@ -127,11 +127,13 @@ class ReadSchema:
     schema     the table's columns, with the physical names, ids and types of these files
     by_id      columns are found by Parquet field id; otherwise by physical name
     constants  top-level columns that are not in the files: their values come from the partition values
+    unnamed    those of the constants that the names of folders never state
     """
 
     schema: Schema
     by_id: bool
     constants: tuple[str, ...]
+    unnamed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

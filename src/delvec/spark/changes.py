@@ -107,6 +107,7 @@ def _with_constants(files: CommitFiles, commits: pa.Table) -> ScanPlan:
                 shape,
                 schema=Struct((*shape.schema.fields, *fields)),
                 constants=(*shape.constants, *names),
+                unnamed=names,
             )
             for shape in plan.read_schemas
         ),

@@ -52,7 +52,7 @@ class FileGroup:
     files      rows of ``ScanPlan.files``, with ``NUMBER`` if ``needs_file_key``
     schema     the table's columns, with the names that these files store
     constants  columns that are not in the files: partition columns
-    values_in_folders   the folder names state the partition values
+    from_folders   those of the constants whose values the folder names state
     deletes    the delete sets of the files; None if no delete applies to any of them
     keyed      the scan must know the file of each row, even without deletes
     """
@@ -60,7 +60,7 @@ class FileGroup:
     files: pa.Table
     schema: Schema
     constants: tuple[Field, ...]
-    values_in_folders: bool
+    from_folders: tuple[Field, ...]
     deletes: DeleteSets | None
     keyed: bool = False
     key: FileKey = FileKey.PATH_NUMBER
@@ -81,9 +81,14 @@ class FileGroup:
         return list(map(file_path, self.locations))
 
     @property
+    def joined(self) -> tuple[Field, ...]:
+        """Those of the constants whose values are joined to the rows by file."""
+        return tuple(field for field in self.constants if field not in self.from_folders)
+
+    @property
     def values_by_file(self) -> bool:
-        """Whether partition values must be joined to the rows by file."""
-        return bool(self.constants) and not self.values_in_folders
+        """Whether values of constants must be joined to the rows by file."""
+        return bool(self.joined)
 
     @property
     def hides_metadata(self) -> bool:
@@ -110,13 +115,14 @@ def file_groups(plan: ScanPlan, storage: Storage, *, keyed: bool = False) -> Ite
     """
     sets = DeleteSets.of(plan)
     has_deletes = sets.has_deletes
-    for schema, constants, has_schema in _stored_schemas(plan, storage):
-        in_folders = in_folder_names(plan, constants)
+    for schema, constants, named, has_schema in _stored_schemas(plan, storage):
+        in_folders = in_folder_names(plan, named)
         for by_folder, deleted in product((True, False), (False, True)):
             rows = np.flatnonzero(has_schema & (in_folders == by_folder) & (has_deletes == deleted))
             if len(rows):
                 files, deletes = plan.files.take(pa.array(rows)), sets.at(rows) if deleted else None
-                yield from _with_file_keys(FileGroup(files, schema, constants, by_folder, deletes, keyed))
+                from_folders = named if by_folder else ()
+                yield from _with_file_keys(FileGroup(files, schema, constants, from_folders, deletes, keyed))
 
 
 def _with_file_keys(group: FileGroup) -> Iterator[FileGroup]:
@@ -142,14 +148,19 @@ def _has_plain_names(group: FileGroup, names: Sequence[str]) -> bool:
     return not group.hides_metadata and all(map(_PLAIN_NAME.fullmatch, names))
 
 
-def _stored_schemas(plan: ScanPlan, storage: Storage) -> Iterator[tuple[Schema, tuple[Field, ...], Mask]]:
-    """The distinct ways in which files store the columns, and which files do so."""
+def _stored_schemas(
+    plan: ScanPlan, storage: Storage
+) -> Iterator[tuple[Schema, tuple[Field, ...], tuple[Field, ...], Mask]]:
+    """The distinct ways in which files store the columns, with all constants and with those that folder names
+    may state, and which files do so.
+    """
     read_schemas = plan.files.column("read_schema").to_numpy()
     for number, read_schema in enumerate(plan.read_schemas):
         selected = read_schemas == number
         constants = _constants(read_schema)
+        named = tuple(field for field in constants if field.name not in read_schema.unnamed)
         if not read_schema.by_id:
-            yield read_schema.schema, constants, selected
+            yield read_schema.schema, constants, named, selected
             continue
         rows = np.flatnonzero(selected)
         places = plan.files.column("location").take(pa.array(rows)).to_pylist()
@@ -157,7 +168,7 @@ def _stored_schemas(plan: ScanPlan, storage: Storage) -> Iterator[tuple[Schema, 
         for row, schema in zip(rows, schemas_by_id(storage, places, read_schema.schema), strict=True):
             by_schema.setdefault(schema, []).append(int(row))
         for schema, members in by_schema.items():
-            yield schema, constants, np.isin(np.arange(len(read_schemas)), members)
+            yield schema, constants, named, np.isin(np.arange(len(read_schemas)), members)
 
 
 def _constants(read_schema: ReadSchema) -> tuple[Field, ...]:

@@ -268,7 +268,7 @@ class _GroupScan:
             # The error is raised only if the query needs the column: Spark drops unused expressions.
             failure = F.raise_error(F.lit(no_spark_type(field)))
             return _described(failure.cast(spark_type(field.type, comments=True)), field)
-        if self.group.values_by_file and field.name in constants:
+        if any(field.name == joined.name for joined in self.group.joined):
             return self._constant(f"{self._own(_VALUES)}.{quoted(field.name)}", field)
         stored = constants.get(field.name, field)
         stored_name, table_type = quoted(stored.physical_name), spark_type(stored.type, comments=True)
@@ -293,14 +293,13 @@ class _GroupScan:
         group = self.group
         constants = {field.name for field in group.constants}
         stored = [f for f in group.schema if f.name not in constants and _is_read(f)]
-        from_folders = group.constants if group.values_in_folders else ()
-        fields = [spark_field(f, physical=True) for f in (*stored, *from_folders)]
+        fields = [spark_field(f, physical=True) for f in (*stored, *group.from_folders)]
         # Always request the row index, so that all scans of a folder share one file listing. If nothing uses
         # it, Spark does not compute it.
         fields.insert(len(stored), StructField(ROW_INDEX, LongType()))
         rows = pc.sum(group.files.column("record_count")).as_py() or 0
         return self.reader.read(
-            group.locations, StructType(fields), rows=rows, by_folder_names=bool(from_folders)
+            group.locations, StructType(fields), rows=rows, by_folder_names=bool(group.from_folders)
         )
 
     def _with_place(self, frame: DataFrame, *, located: bool) -> tuple[DataFrame, _RowPlace]:
@@ -354,10 +353,10 @@ class _GroupScan:
             columns[_PATH] = pa.array(self.group.paths)
             columns[NUMBER], types[NUMBER] = pa.array(np.arange(len(files))), LongType()
         if self.group.values_by_file:
-            names = [field.name for field in self.group.constants]
+            names = [field.name for field in self.group.joined]
             partitions = files.column("partition").combine_chunks()
             columns[_VALUES] = column_values(partitions, self.specs.values(), names)
-            types[_VALUES] = StructType([spark_field(f) for f in self.group.constants])
+            types[_VALUES] = StructType([spark_field(f) for f in self.group.joined])
         schema = StructType([StructField(self._own(name), kind) for name, kind in types.items()])
         renamed = {self._own(name): column for name, column in columns.items()}
         return self.spark.createDataFrame(pa.table(renamed), schema)
