@@ -7,7 +7,7 @@ the format of the table at a location.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -203,6 +203,25 @@ class Table(Protocol):
 
     def history(self, limit: int | None = None) -> pa.Table:
         """The recorded commits, newest first, as ``HISTORY_SCHEMA``."""
+        ...
+
+
+@runtime_checkable
+class VectorsDroppable(Protocol):
+    """A table that can become one without vectors, for readers that do not know them."""
+
+    def vectors_off(self) -> Mapping[str, str | None] | None:
+        """The change of properties that ends new vectors, empty if there are none now; None: the table never
+        allowed vectors, or has dropped them.
+        """
+        ...
+
+    def vector_removal(self, *, truncate_history: bool) -> Iterator[tuple[Any, RowDelta]]:
+        """The commits that follow when no file has a vector, each with the version that it is made from. Each
+        must be committed before the next is taken.
+
+        ``truncate_history``: versions with vectors are removed first; refused while they must be kept.
+        """
         ...
 
 

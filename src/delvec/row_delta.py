@@ -305,6 +305,9 @@ class Operation(Enum):
     SET_PROPERTIES = "set properties"
     ADD_COLUMNS = "add columns"
     RESTORE = "restore"
+    KEEP_VECTOR_FILES = "keep vector files of older versions"
+    EMPTY = "empty"
+    DROP_VECTORS = "drop vectors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +319,7 @@ class Request:
     columns      the columns that ADD_COLUMNS adds, as the user gave them
     properties   the properties that SET_PROPERTIES sets; None unsets one
     version, timestamp   the version that RESTORE goes back to, or the time that chose it
+    truncate_history     DROP_VECTORS comes after the versions that have vectors are removed
     vacuum       the run of VACUUM_START and VACUUM_END
     zorder_by    the columns that COMPACT sorts rows by
     statistics   whether CONVERT measured the columns of the files
@@ -328,6 +332,7 @@ class Request:
     properties: Mapping[str, str | None] = field(default_factory=dict)
     version: int | None = None
     timestamp: dt.datetime | None = None
+    truncate_history: bool = False
     vacuum: VacuumRecord | None = None
     zorder_by: tuple[str, ...] = ()
     statistics: bool = True

@@ -22,6 +22,7 @@ from delvec.spark.compaction import Compaction, CompactionResult
 from delvec.spark.convert import PartitionColumns, convert, plan_conversion
 from delvec.spark.count import count_rows
 from delvec.spark.delete import delete
+from delvec.spark.drop_vectors import VectorsDropped, drop_vectors
 from delvec.spark.dry_run import (
     Preview,
     preview_delete,
@@ -456,6 +457,15 @@ class Table:
                 feature="generate_manifest",
             )
         self._table.generate_manifest()
+
+    def drop_deletion_vectors(self, *, truncate_history: bool = False) -> VectorsDropped:
+        """Make the table one that readers without deletion vectors read: rewrites the files that have one.
+
+        Older versions keep theirs. ``truncate_history`` removes these versions; as they must be kept for a
+        day, it is refused at first, and the error says when to call it again.
+        """
+        verify_running(self._spark)
+        return drop_vectors(self._table, self.set_properties, self.purge, truncate_history=truncate_history)
 
     def files(self) -> DataFrame:
         """The live data files: location, size, rows, deleted rows, partition values."""

@@ -226,7 +226,7 @@ def test_many_missing_files_are_counted(monkeypatch: pytest.MonkeyPatch) -> None
     append(table, *(numbers(number, number + 1) for number in range(6)))
     delete_ids(table, range(6))
     paths = [body["path"] for body in bodies(table.storage, 1, "add")]
-    monkeypatch.setattr("delvec.restore._LIST_FROM", 3)
+    monkeypatch.setattr("delvec.missing_files._LIST_FROM", 3)
     table.storage.delete(paths[1:])
     with pytest.raises(InvalidOperationError, match=f"5 of the 6 files .*{paths[3]} and 2 more"):
         restore(table, version=1)

@@ -23,6 +23,7 @@ from delvec.delta.actions import SetTransaction
 from delvec.delta.commit_info import commit_info
 from delvec.delta.commit_times import next_timestamp, with_enablement
 from delvec.delta.extra_actions import ExtraActions, extra_actions
+from delvec.delta.features import DELETION_VECTORS
 from delvec.delta.file_actions import FileChanges, file_changes, measured
 from delvec.delta.log_files import LOG
 from delvec.delta.metadata_change import TableState
@@ -79,6 +80,7 @@ def commit(
     extra = extra_actions(delta)
     state = extra.state or base.state_after(delta.metadata)
     _verify_allowed(base, delta, extra)
+    _verify_vectors_allowed(base, state)
     delta = measured(storage, base, delta, state)
     files = file_changes(storage, base, delta, state, now_ms=clock())
     prepared = _with_restored(storage, _PreparedDelta(delta, base, state, files, extra, str(new_id())))
@@ -137,6 +139,14 @@ def _verify_allowed(base: Snapshot, delta: RowDelta, extra: ExtraActions) -> Non
             f"table does not allow new vectors, expected delta.enableDeletionVectors = true: {base.location}",
             feature="deletionVectors",
         )
+
+
+def _verify_vectors_allowed(base: Snapshot, state: TableState) -> None:
+    """Refuse a protocol without vectors while a file has one: its deleted rows would be live again."""
+    vectors = base.adds.column("dv_storage")
+    if DELETION_VECTORS not in state.protocol.features_to_read and vectors.null_count != len(vectors):
+        path = base.adds.filter(vectors.is_valid()).column("path")[0].as_py()
+        raise InvalidOperationError(f"file {path} has a vector, expected none: {base.location}")
 
 
 def _with_restored(storage: Storage, prepared: _PreparedDelta) -> _PreparedDelta:

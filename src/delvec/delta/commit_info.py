@@ -12,7 +12,7 @@ import orjson
 
 from delvec.delta import properties
 from delvec.delta.action_writer import Body
-from delvec.delta.features import ROW_TRACKING
+from delvec.delta.features import DELETION_VECTORS, ROW_TRACKING
 from delvec.delta.metadata_change import TableState
 from delvec.row_delta import Isolation, Operation, Request, RowDelta
 from delvec.schema import Field
@@ -45,6 +45,9 @@ _NAMES: Mapping[Operation, str] = MappingProxyType(
         Operation.SET_PROPERTIES: "SET TBLPROPERTIES",
         Operation.ADD_COLUMNS: "ADD COLUMNS",
         Operation.RESTORE: "RESTORE",
+        Operation.KEEP_VECTOR_FILES: "Deletion Vector Tombstones",
+        Operation.EMPTY: "Empty Commit",
+        Operation.DROP_VECTORS: "DROP FEATURE",
     }
 )
 
@@ -118,6 +121,8 @@ def _parameters(delta: RowDelta, state: TableState) -> Mapping[str, object]:
             return {"columns": json.dumps([{"column": _column(field)} for field in request.columns or ()])}
         case Operation.RESTORE:
             return {"version": request.version, "timestamp": _time_text(request.timestamp)}
+        case Operation.DROP_VECTORS:
+            return {"featureName": DELETION_VECTORS, "truncateHistory": request.truncate_history}
     return {}
 
 

@@ -37,7 +37,7 @@ class ExtraActions:
         """The state that version ``version`` commits."""
         if not self.protects:
             return state
-        protected = {properties.PROTECTED_BEFORE: str(version)}
+        protected = {properties.CHECKPOINT_PROTECTION: str(version)}
         configuration = {**state.metadata.configuration, **protected}
         return replace(state, metadata=replace(state.metadata, configuration=configuration))
 

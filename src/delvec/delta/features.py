@@ -23,6 +23,7 @@ TYPE_WIDENING = "typeWidening"
 V2_CHECKPOINT = "v2Checkpoint"
 VARIANT_TYPE = "variantType"
 MATERIALIZED_PARTITIONS = "materializePartitionColumns"
+CHECKPOINT_PROTECTION = "checkpointProtection"
 
 HIGHEST_READER_VERSION = 3
 COLUMN_MAPPING_READER_VERSION = 2
@@ -30,7 +31,7 @@ FEATURES_READER_VERSION = 3
 FEATURES_WRITER_VERSION = 7
 
 # The writer version that introduced each feature, before protocols listed features by name.
-_SINCE_WRITER_VERSION = {
+SINCE_WRITER_VERSION = {
     APPEND_ONLY: 2,
     INVARIANTS: 2,
     CHECK_CONSTRAINTS: 3,
@@ -78,7 +79,7 @@ class Protocol:
         """The features that a writer must support, also those that an old version number implies."""
         if self.min_writer_version >= FEATURES_WRITER_VERSION:
             return self.writer_features
-        implied = {name for name, since in _SINCE_WRITER_VERSION.items() if since <= self.min_writer_version}
+        implied = {name for name, since in SINCE_WRITER_VERSION.items() if since <= self.min_writer_version}
         if self.min_reader_version < COLUMN_MAPPING_READER_VERSION:
             implied.discard(COLUMN_MAPPING)  # readers of this version do not support it
         return frozenset(implied)

@@ -18,6 +18,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from delvec.delta import properties
+from delvec.delta.features import CHECKPOINT_PROTECTION
 from delvec.delta.history import CommitTimes
 from delvec.delta.log_files import LOG, SIDECARS, Listing, list_log, segment
 from delvec.delta.log_reader import load, sidecars_of
@@ -29,14 +30,17 @@ if TYPE_CHECKING:
 _DAY_MS = 86_400_000
 # Commits, checkpoints of all kinds, checksums, and compactions by their first version.
 _OF_VERSION = re.compile(r"(\d{20})\.(?:json|crc|checkpoint\..*|\d{20}\.compacted\.json)")
-_CHECKPOINT_PROTECTION = "checkpointProtection"
 
 
 def clean_up_log(storage: Storage, snapshot: Snapshot, *, now_ms: int) -> None:
     """Remove the log files that are older than the table's retention, if its properties allow that."""
     if snapshot.properties.get(properties.LOG_CLEANUP, "true").lower() != "true":
         return
-    cutoff_ms = _cutoff_ms(snapshot, now_ms)
+    remove_expired(storage, snapshot, _cutoff_ms(snapshot, now_ms))
+
+
+def remove_expired(storage: Storage, snapshot: Snapshot, cutoff_ms: int) -> None:
+    """Remove the log files that versions since ``cutoff_ms`` do not need."""
     listing = list_log(storage)
     oldest = _oldest_kept(storage, snapshot, listing, cutoff_ms)
     if oldest is None or oldest < _protected_before(snapshot):
@@ -74,7 +78,7 @@ def _protected_before(snapshot: Snapshot) -> int:
     """The version before which the log may only be removed as a whole: a client that does not know features
     which the table had once must find no commit there without a checkpoint.
     """
-    if _CHECKPOINT_PROTECTION not in snapshot.protocol.features_to_write:
+    if CHECKPOINT_PROTECTION not in snapshot.protocol.features_to_write:
         return 0
     version = snapshot.properties.get(properties.CHECKPOINT_PROTECTION, "0")
     return int(version) if version.isdecimal() else 0

@@ -35,7 +35,6 @@ MAPPING_MODE = "delta.columnMapping.mode"
 MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
 CHECKPOINT_POLICY = "delta.checkpointPolicy"
 CHECKPOINT_INTERVAL = "delta.checkpointInterval"
-PROTECTED_BEFORE = "delta.requireCheckpointProtectionBeforeVersion"
 SYMLINK_MANIFEST = "delta.compatibility.symlinkFormatManifest.enabled"
 TARGET_FILE_SIZE = "delta.targetFileSize"
 RANDOM_PREFIXES = "delta.randomizeFilePrefixes"
@@ -44,6 +43,8 @@ FILE_RETENTION = "delta.deletedFileRetentionDuration"
 FILE_RETENTION_DEFAULT = "interval 1 week"
 LOG_RETENTION = "delta.logRetentionDuration"
 LOG_RETENTION_DEFAULT = "interval 30 days"
+TRUNCATED_RETENTION = "delta.dropFeatureTruncateHistory.retentionDuration"
+TRUNCATED_RETENTION_DEFAULT = "interval 24 hours"
 LOG_CLEANUP = "delta.enableExpiredLogCleanup"
 CHECKPOINT_PROTECTION = "delta.requireCheckpointProtectionBeforeVersion"
 REWRITE_SHARE = "delvec.rewriteDeletedShare"
@@ -135,6 +136,7 @@ SETTABLE: Mapping[str, tuple[Check, str]] = MappingProxyType(
         ISOLATION_LEVEL: (_one_of("Serializable"), "Serializable"),
         **dict.fromkeys(VERB_ISOLATION.values(), (_one_of("serializable", "snapshot"), _LEVELS)),
         LOG_RETENTION: _DURATION,
+        TRUNCATED_RETENTION: _DURATION,
         RANDOM_PREFIXES: _FLAG,
         RANDOM_PREFIX_LENGTH: _COUNT,
         ROW_TRACKING_SUSPENDED: _FLAG,

@@ -10,6 +10,7 @@ from delvec.delta.features import (
     CHANGE_DATA_FEED,
     CHECK_CONSTRAINTS,
     COLUMN_MAPPING,
+    COLUMN_MAPPING_READER_VERSION,
     DELETION_VECTORS,
     DOMAIN_METADATA,
     FEATURES_READER_VERSION,
@@ -19,6 +20,7 @@ from delvec.delta.features import (
     MATERIALIZED_PARTITIONS,
     READABLE,
     ROW_TRACKING,
+    SINCE_WRITER_VERSION,
     TIMESTAMP_NTZ,
     TYPE_WIDENING,
     V2_CHECKPOINT,
@@ -99,6 +101,26 @@ def upgraded(protocol: Protocol, needed: Iterable[str]) -> Protocol:
         reader_features=protocol.features_to_read | for_readers if for_readers else protocol.reader_features,
         writer_features=protocol.features_to_write | new,
     )
+
+
+def lowered(protocol: Protocol, dropped: str, added: Iterable[str] = ()) -> Protocol:
+    """The protocol without the feature ``dropped`` and with those ``added``, in the lowest versions that can
+    express it. Features are listed only if no version numbers imply exactly them.
+    """
+    features = frozenset({*protocol.features_to_write, *added} - {dropped})
+    for_readers = protocol.features_to_read - {dropped}
+    if for_readers - {COLUMN_MAPPING}:
+        reader_version = FEATURES_READER_VERSION
+    else:
+        reader_version = COLUMN_MAPPING_READER_VERSION if for_readers else 1
+    writer_version = max(
+        (SINCE_WRITER_VERSION.get(name, FEATURES_WRITER_VERSION) for name in features), default=1
+    )
+    plain = Protocol(reader_version, writer_version)
+    if reader_version < FEATURES_READER_VERSION and plain.features_to_write == features:
+        return plain
+    listed = for_readers if reader_version == FEATURES_READER_VERSION else frozenset[str]()
+    return Protocol(reader_version, FEATURES_WRITER_VERSION, listed, features)
 
 
 def _preview(feature: str) -> str | None:

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec import location
-from delvec.chunked import one_chunk, rows_of
+from delvec.chunked import rows_of
 from delvec.delta import row_ids
 from delvec.delta.action_writer import Body, add_body
-from delvec.delta.descriptor import deletes_of
+from delvec.delta.descriptor import vector_files
 from delvec.delta.extra_actions import ExtraActions
 from delvec.delta.file_actions import live_adds
 from delvec.delta.file_keys import file_keys
@@ -92,9 +92,8 @@ def _needed(then: Snapshot, restored: pa.Array) -> pa.Array:
     """The locations of these files and of their vector files, each once."""
     adds = rows_of(then.adds, restored.to_numpy())
     files = location.resolve_many(then.location, adds.column("path"))
-    _, deletes = deletes_of(then.location, adds, files)
-    vectors = one_chunk(deletes.column("location")).drop_null()
-    return pa.concat_arrays([files.cast(pa.string()), vectors.cast(pa.string())]).unique()
+    vectors = vector_files(then.location, adds)
+    return pa.concat_arrays([files.cast(pa.string()), vectors]).unique()
 
 
 def _with_current_ids(rows: list[dict[str, Any]], newest: Snapshot) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ _HIGHEST_IDENTITY = f"{IDENTITY_PREFIX}highWaterMark"
 _IDENTITY_STEP = f"{IDENTITY_PREFIX}step"
 _TIMES = (properties.TIMESTAMPS_SINCE_VERSION, properties.TIMESTAMPS_SINCE)
 _LINEAGE = (properties.ROW_ID_COLUMN, properties.ROW_VERSION_COLUMN)
-_HIGHEST = (properties.MAX_COLUMN_ID, properties.PROTECTED_BEFORE)
+_HIGHEST = (properties.MAX_COLUMN_ID, properties.CHECKPOINT_PROTECTION)
 
 
 def restored_state(newest: Snapshot, then: Snapshot) -> TableState:

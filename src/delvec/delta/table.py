@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
 from delvec.change_plan import ChangePlan
-from delvec.delta import changes, commit, commit_info, creation, restore, retention
+from delvec.delta import changes, commit, commit_info, creation, downgrade, restore, retention
 from delvec.delta.change_range import Bound, read_range
 from delvec.delta.checkpoint_writer import write_checkpoint
 from delvec.delta.history import CommitTimes, as_datetime, list_commits
@@ -225,6 +225,15 @@ class DeltaTable:
     def state_at(self, newest: Snapshot, version: Snapshot, request: Request) -> VersionState:
         """The step from ``newest`` to the state of the snapshot ``version``."""
         return restore.state_at(newest, version, request)
+
+    def vectors_off(self) -> Mapping[str, str | None] | None:
+        """The change of properties that ends new vectors; None: the protocol does not have the feature."""
+        snapshot = self._newest()
+        return downgrade.switched_off(snapshot) if downgrade.has_feature(snapshot) else None
+
+    def vector_removal(self, *, truncate_history: bool) -> Iterator[tuple[Snapshot, RowDelta]]:
+        """The commits that drop the feature when no file has a vector, each with its base."""
+        return downgrade.removal_steps(self, truncate_history=truncate_history)
 
     def _checkpoint(self, version: int, properties: Mapping[str, str]) -> None:
         """Write a checkpoint if one is due. A failure is only logged: checkpoints just save readers time."""

@@ -9,6 +9,7 @@ from delvec.delta.features import (
     APPEND_ONLY,
     CHANGE_DATA_FEED,
     CHECK_CONSTRAINTS,
+    CHECKPOINT_PROTECTION,
     COLUMN_DEFAULTS,
     COLUMN_MAPPING,
     DELETION_VECTORS,
@@ -57,7 +58,7 @@ WRITABLE = frozenset(
         "variantType-preview",
         "variantShredding",  # allows shredding, does not require it
         "variantShredding-preview",
-        "checkpointProtection",  # concerns only cleaning up the log
+        CHECKPOINT_PROTECTION,  # concerns only cleaning up the log
         "clustering",  # needs statistics of new files
         "vacuumProtocolCheck",  # concerns only vacuum
     }

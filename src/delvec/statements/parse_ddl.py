@@ -12,6 +12,7 @@ from delvec.statements.lexer import Kind, Token
 from delvec.statements.statement import (
     AddColumns,
     Create,
+    DropFeature,
     NewColumn,
     Property,
     SetProperties,
@@ -79,6 +80,9 @@ def alter(cursor: Cursor, is_ours: IsOurs) -> Statement | None:
         return UnsetProperties(table, _properties(cursor, values=False), if_exists)
     if cursor.takes("ADD", "COLUMNS") or cursor.takes("ADD", "COLUMN"):
         return AddColumns(table, _new_columns(cursor))
+    if cursor.takes("DROP", "FEATURE"):
+        feature = cursor.identifier("a feature, such as deletionVectors")
+        return DropFeature(table, feature, cursor.takes("TRUNCATE", "HISTORY"))
     words = cursor.rest("SET TBLPROPERTIES, UNSET TBLPROPERTIES or ADD COLUMNS")
     feature = f"ALTER TABLE … {' '.join(token.text.upper() for token in words.tokens[:2])}"
     raise UnsupportedFeatureError(

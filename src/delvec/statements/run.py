@@ -17,6 +17,7 @@ from delvec.statements import (
     dry_run,
     run_ddl,
     run_dml,
+    run_drop_feature,
     run_insert,
     run_maintenance,
     run_restore,
@@ -39,6 +40,7 @@ from delvec.statements.statement import (
     DescribeDetail,
     DescribeHistory,
     DescribeTable,
+    DropFeature,
     DropTable,
     Explain,
     GenerateManifest,
@@ -68,6 +70,7 @@ Definition = (
     | AddColumns
     | Truncate
     | DropTable
+    | DropFeature
     | CreateView
 )
 
@@ -160,6 +163,8 @@ def _define(frames: Frames, statement: Definition) -> None:
             frames.tables.of(table).delete()
         case DropTable(table):
             name_resolver.unregister(table.parts[0])
+        case DropFeature():
+            run_drop_feature.drop_feature(frames, statement)
         case CreateView():
             views.run(frames, statement)
         case _:

@@ -213,6 +213,15 @@ class Restore:
 
 
 @dataclass(frozen=True, slots=True)
+class DropFeature:
+    """``feature``: the name as written."""
+
+    table: Name
+    feature: str
+    truncate_history: bool
+
+
+@dataclass(frozen=True, slots=True)
 class CreateView:
     """``columns``: new names for the query's columns; ``clauses``: the text before AS."""
 
@@ -266,6 +275,7 @@ Statement = (
     | DropTable
     | Vacuum
     | Restore
+    | DropFeature
     | CreateView
     | Explain
     | Query
