@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import changes, cold, log, requests, scan, vectors, write, writers
+from bench import changes, cold, log, requests, scan, vacuum, vectors, write, writers
 from bench.harness import Figure, Section, as_seconds, machine
 
 PACKAGES = ("pyroaring", "numpy", "pyarrow", "obstore", "deltalake", "pyspark")
@@ -50,6 +50,7 @@ BENCHES: dict[str, Callable[..., list[Section]]] = {
     "cold": cold.bench,
     "writers": writers.bench,
     "requests": requests.bench,
+    "vacuum": vacuum.bench,
 }
 # Those of Spark take half an hour and both official jars: asked for by name.
 BY_DEFAULT = ("vectors", "log")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -69,6 +69,7 @@ class VacuumResult:
     files     how many files
     bytes     their size
     folders   how many empty folders
+    metrics   the counts by the names of the table's history; empty for a dry run
     paths     of a dry run: the locations of the first files and folders, at most ``MAX_PATHS``
     """
 
@@ -77,6 +78,7 @@ class VacuumResult:
     files: int
     bytes: int
     folders: int
+    metrics: Mapping[str, int] = field(default_factory=dict)
     dry_run: bool = False
     paths: tuple[str, ...] = ()
 
@@ -149,7 +151,8 @@ def vacuum(
         raise
     files = deleted.files + deleted.folders
     ended = replace(record, files=files, bytes=deleted.bytes, completed=True)
-    return replace(deleted, version=_record(run, Operation.VACUUM_END, ended))
+    end = _record(run, Operation.VACUUM_END, ended)
+    return replace(deleted, version=end.version, metrics=end.metrics)
 
 
 def _unreported(kind: str, count: int) -> None:
@@ -295,15 +298,15 @@ def _result(run: _Run, garbage: _Garbage, version: int, paths: tuple[str, ...]) 
     )
 
 
-def _record(run: _Run, operation: Operation, record: VacuumRecord) -> int:
+def _record(run: _Run, operation: Operation, record: VacuumRecord) -> Committed:
     """Commit an entry of the history. It changes no file, so it is in conflict with no other commit."""
     table, request = run.table, Request(operation, vacuum=record)
     for _ in range(_MAX_RECORD_ATTEMPTS):
         snapshot = table.snapshot()
         read = Read(blind=True, isolation=Isolation.SNAPSHOT)
         match table.commit(snapshot, RowDelta(snapshot.base, request, read, Verb.APPEND)):
-            case Committed(version):
-                return version
+            case Committed() as committed:
+                return committed
             case Unknown(version, reason):
                 raise StorageError(
                     f"cannot tell whether version {version} was committed: {reason}", path=table.location

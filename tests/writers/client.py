@@ -30,6 +30,7 @@ from writers.statements import (
     OVERWRITE,
     PROPERTIES,
     UPDATE,
+    VACUUM,
     Row,
     Statement,
 )
@@ -134,6 +135,8 @@ def performed(spark: Any, table: Any, statement: Statement) -> Any:
             return table.overwrite(rows, where=statement.condition)
         case verb if verb == PROPERTIES:
             return table.set_properties(statement.properties)
+        case verb if verb == VACUUM:
+            return table.vacuum(0, force=True)
     assert statement.verb == MERGE
     merging = table.merge(rows, statement.on)
     if statement.delete_from is not None:

@@ -29,9 +29,9 @@ COMMITS = "put_if_absent"
 DIED = 86
 """The exit code of a process that met its point."""
 
-_LISTS = ("list", "list_folder")
+_LISTS = ("list", "list_folder", "walk")
 _READING = ("read", "read_spans", "open_input", "head", *_LISTS)
-_CHANGING = ("put", "put_if_absent", "delete", "delete_folder", "copy", "move")
+_CHANGING = ("put", "put_if_absent", "delete", "delete_folder", "delete_empty_folders", "copy", "move")
 _STEPS = ("_write", "_link")
 
 

@@ -14,6 +14,7 @@ from writers.statements import (
     OVERWRITE,
     PROPERTIES,
     UPDATE,
+    VACUUM,
     Row,
     Statement,
 )
@@ -38,6 +39,8 @@ def after(state: State, statement: Statement) -> tuple[State, dict[str, int]]:
             return State(statement.rows, dict(statement.properties)), {}
         case verb if verb == PROPERTIES:
             return replace(state, properties=state.properties | dict(statement.properties)), {}
+        case verb if verb == VACUUM:
+            return state, {}
     assert state.rows is not None
     rows, counts = _CHANGES[statement.verb](state.rows, statement)
     if statement.app_version is None:
