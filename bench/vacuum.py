@@ -35,8 +35,8 @@ def bench(*, quick: bool) -> list[Section]:
     took = {name: result["seconds"] for name, result in measured.items()}
     figure = at_most(f"VACUUM of {files:,} files; {DELTA}", took[DELVEC], took[DELTA], 1.0, as_seconds)
     how = (
-        f"{files:,} unreferenced files of 100 bytes in {FOLDERS} folders on the local disk; medians of {rounds} "
-        "interleaved rounds after one that is not counted; PySpark 4.1 on two cores."
+        f"{files:,} unreferenced files of 100 bytes in {FOLDERS} folders on the local disk; medians of "
+        f"{rounds} interleaved rounds after one that is not counted; PySpark 4.1 on two cores."
     )
     return [Section(f"VACUUM of {files:,} files", how, [figure], "the other")]
 

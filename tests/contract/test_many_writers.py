@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import threading
 from collections import Counter
-from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from contract.kinds import FREQUENT_CHECKPOINTS, VECTORS_OFF
-from delvec import detect
-from delvec.vacuum import vacuum
 from writers import client, processes
 from writers.client import CLASSIC, Place, Task, row_text
 from writers.judge import Judge, Told, Verdict, told_in
 from writers.schedule import KEYS, first_rows
 from writers.serial import State, after
 from writers.statements import APPEND, CREATE, DELETE, MERGE, OVERWRITE, UPDATE, Statement, Term, row
+from writers.vacuuming import vacuumed
 
 pytestmark = pytest.mark.spark
 
 SEED = 20_260
 WRITERS, STATEMENTS = 4, 6
 SECONDS = 240
-OLD_FILES = 20
 PARTITIONED = {"partition_by": ("p",)}
 TABLES = {
     "plain": ([], {}),
@@ -74,32 +68,6 @@ def judged(kind, place, first, told):
     return verdict
 
 
-@contextmanager
-def vacuumed(location):
-    """Vacuum the table again and again, each time with files to delete, beside the writers; what it did."""
-    ended, runs, errors = threading.Event(), [], []
-
-    def run():
-        try:
-            while not ended.wait(1):
-                for number in range(OLD_FILES):
-                    place = Path(location, f"old-{number}.parquet")
-                    place.write_bytes(b"x")
-                    os.utime(place, (0, 0))
-                runs.append(vacuum(detect.open_table(location)))
-        except Exception as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield runs
-    finally:
-        ended.set()
-        thread.join()
-    assert not errors, errors
-
-
 @pytest.mark.parametrize("table", TABLES)
 def test_the_table_is_what_the_successes_give_one_by_one(kind, server, servant, tmp_path, table):
     place = Place(server, str(tmp_path / "table"))
@@ -111,7 +79,6 @@ def test_the_table_is_what_the_successes_give_one_by_one(kind, server, servant, 
     assert len(told) == WRITERS * STATEMENTS
     assert verdict.commits >= WRITERS
     assert len(runs) > 1
-    assert sum(run.files for run in runs) == OLD_FILES * len(runs)
 
 
 @pytest.mark.slow

@@ -3,9 +3,9 @@
     SOAK_MINUTES=30 SOAK_SEED=7 python tests/soak/soak.py
 
 In rounds, each with a table of another kind: writers with statements of all verbs, killed at random moments
-or at a random storage call and replaced by new ones; readers who read each version twice. At a round's end
-the log is replayed by `writers.judge`: every reported success is there in its place, statements of those
-killed are there once or not at all, and readers saw what their versions hold.
+or at a random storage call and replaced by new ones; readers who read each version twice; a vacuum. At
+a round's end the log is replayed by `writers.judge`: every reported success is there in its place, statements
+of those killed are there once or not at all, and readers saw what their versions hold.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from writers.schedule import first_rows
 from writers.serial import State, after
 from writers.server import connect_server
 from writers.statements import CREATE, Statement
+from writers.vacuuming import vacuumed
 
 WRITERS, READERS = 4, 1
 ROUND_SECONDS = 300
@@ -115,7 +116,8 @@ def soaked(folder: Path, kind: str, seed: int, seconds: float) -> tuple[Verdict,
         with processes.servant(server) as servant:
             assert servant(place.location, statement).get("version") == 0
         this = Round(place, folder, seed, seconds)
-        readers = this.run()
+        with vacuumed(place.location, seconds=5):
+            readers = this.run()
     judge = Judge(place.location)
     first, _ = after(State(), statement)
     verdict = judge.judge(first, told_in(this.tasks), every=_CHECKED_VERSIONS, readers=readers)
