@@ -78,7 +78,7 @@ def test_the_table_is_what_the_successes_give_one_by_one(kind, server, servant, 
     verdict = judged(kind, place, first, told)
     assert len(told) == WRITERS * STATEMENTS
     assert verdict.commits >= WRITERS
-    assert len(runs) > 1
+    assert runs
 
 
 @pytest.mark.slow

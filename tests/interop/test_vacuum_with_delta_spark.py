@@ -183,5 +183,6 @@ def test_after_our_cleanup_of_the_log(delta_spark, template, tmp_path):
     commits = sorted(int(path.stem) for path in (root / "_delta_log").glob("*.json"))
     assert commits == [newest, newest + 1]
     assert rows_by_delta_spark(delta_spark, root) == sorted([*rows, 5000])
-    earlier = delta_spark.read.format("delta").option("versionAsOf", newest).load(str(root))
+    # Delta-Spark refuses versions that are older than the retention of files.
+    earlier = Table.open(delta_spark, str(root)).to_df(version=newest)
     assert sorted(row.id for row in earlier.collect()) == rows

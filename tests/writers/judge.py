@@ -124,7 +124,8 @@ class Judge:
                 verdict.commits += 1
             self._check_idle(idle.pop(version, ()), state)
             reads = seen.pop(version, ())
-            if version % every == 0 or version == last or reads:
+            changed = one is not UPKEEP and version % every == 0
+            if changed or version == last or reads:
                 self._check_rows(version, state, one)
             self._check_reads(version, reads, state)
             verdict.reads += len(reads)

@@ -15,7 +15,7 @@ OLD_FILES = 20
 
 
 @contextmanager
-def vacuumed(location: str, *, seconds: float = 1) -> Iterator[list[VacuumResult]]:
+def vacuumed(location: str, *, seconds: float = 2) -> Iterator[list[VacuumResult]]:
     """Vacuum the table inside of the context, with a pause of so many seconds; the results so far."""
     ended = threading.Event()
     runs: list[VacuumResult] = []
