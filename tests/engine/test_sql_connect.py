@@ -61,8 +61,22 @@ def main(place: str, answer: str) -> None:
     named = [[list(row) for row in sql(spark, *each).collect()] for each in ON_NAMES]
     views = [view.name for view in spark.catalog.listTables()]
     found = {"counts": counts, "rows": rows, "error": error, "named": named, "views": views}
+    found["changes"] = changes(spark, f"{place}/../fed")
     Path(answer).write_text(json.dumps(found))
     spark.stop()
+
+
+def changes(spark, place: str) -> list[list[object]]:
+    from delvec import Table, sql
+
+    feed = {"delta.enableChangeDataFeed": "true"}
+    table = Table.create(spark, place, spark.range(6).selectExpr("id", "id % 2 AS p"), properties=feed)
+    for i in (1, 2):
+        table.delete(f"id = {i}")
+    table.update({"id": "id + 10"}, where="id = 4")
+    table.register("fed")
+    rows = sql(spark, "SELECT _commit_version, _change_type, id FROM table_changes('fed', 1) ORDER BY ALL")
+    return [list(row) for row in rows.collect()]
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +126,11 @@ def test_nothing_is_left_in_the_session(answer):
 
 def test_syntax_errors_are_ours(answer):
     assert answer["error"].startswith("syntax error at line 2, column 12: ")
+
+
+def test_changes(answer):
+    changed = [[3, "update_postimage", 14], [3, "update_preimage", 4]]
+    assert answer["changes"] == [[1, "delete", 1], [2, "delete", 2], *changed]
 
 
 if __name__ == "__main__":
