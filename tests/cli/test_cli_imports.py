@@ -13,6 +13,7 @@ LOADED = {
     "delvec.cli",
     "delvec.cli.arguments",
     "delvec.cli.change",
+    "delvec.cli.changes",
     "delvec.cli.count",
     "delvec.cli.delete",
     "delvec.cli.demo",
@@ -22,6 +23,7 @@ LOADED = {
     "delvec.cli.main",
     "delvec.cli.output",
     "delvec.cli.progress",
+    "delvec.cli.restore",
     "delvec.cli.show",
     "delvec.cli.spark",
     "delvec.cli.sql",
@@ -31,7 +33,10 @@ LOADED = {
     "delvec.errors",
     "delvec.version",
 }
-COMMANDS = ("show", "files", "count", "history", "dv", "verify", "delete", "update", "sql", "vacuum", "demo")
+COMMANDS = (
+    *("show", "files", "count", "history", "dv", "verify"),
+    *("delete", "update", "changes", "sql", "restore", "vacuum", "demo"),
+)
 HEAVY = {"numpy", "obstore", "orjson", "pyarrow", "pyiceberg", "pyroaring", "pyspark", "sqlglot"}
 
 PROGRAM = """
@@ -75,8 +80,8 @@ def test_help_groups_the_commands_with_a_line_each(delvec, monkeypatch):
     lines = [line.strip("│ ").split()[0] for line in text.splitlines() if line.startswith("│ ")]
     assert [line for line in lines if not line.startswith("-")] == [
         *("show", "files", "count", "history", "dv", "verify"),
-        *("delete", "update", "sql"),
-        "vacuum",
+        *("delete", "update", "changes", "sql"),
+        *("restore", "vacuum"),
         "demo",
     ]
 

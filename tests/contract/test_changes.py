@@ -268,6 +268,21 @@ def test_rows_deleted_by_many_commits_are_read_by_one_scan(kind: Kind, spark: An
     assert len([node for node in nodes(plan) if is_scan(node)]) == 2  # one for inserts, one for deletes
 
 
+def test_rows_that_are_restored_are_inserted(kind: Kind, spark: Any, tmp_path: Path) -> None:
+    rows = [(i, "x", 0) for i in range(4)]
+    table = kind.table(spark, tmp_path / "t", DDL, rows, having=[CHANGE_FILES])
+    table.delete("id = 1")
+    table.delete("id = 2")
+    table.restore(version=2)  # the file has its earlier deletes again
+    table.overwrite([(9, "y", 0)])
+    table.restore(version=3)  # the file is there again
+    assert told(table.changes(4, 4)) == [("insert", 4, 2)]
+    assert told(table.changes(6, 6)) == [("delete", 6, 9), ("insert", 6, 0), ("insert", 6, 3)]
+    expected = [("insert", 1, i) for i in range(4)] + [("delete", 2, 1), ("delete", 3, 2), ("insert", 4, 2)]
+    expected += [*(("delete", 5, i) for i in (0, 2, 3)), ("insert", 5, 9), ("delete", 6, 9)]
+    assert told(table.changes(1)) == sorted([*expected, ("insert", 6, 0), ("insert", 6, 3)])
+
+
 def test_large_delete_sets_are_compared_on_the_executors(
     kind: Kind, spark: Any, fed: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

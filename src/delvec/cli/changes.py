@@ -57,9 +57,9 @@ def changes(
     json: Json = False,
     option: StorageOptions = None,
 ) -> Fetched:
-    """Print the rows that commits inserted, deleted and updated, in the order of the commits.
+    """Print the rows that commits inserted, deleted and updated.
 
-    Starts a local Spark session. The table must have a change feed.
+    Starts a local Spark session. Rows are in the order of the commits. The table must have a change feed.
     """
     _verify_bounds(from_version, from_timestamp, to_version, to_timestamp)
     options = storage_options(option)

@@ -44,9 +44,9 @@ def restore(
     json: Json = False,
     option: StorageOptions = None,
 ) -> Result:
-    """Give the table the state of an older version: its rows, columns and properties.
+    """Give the table the state of an older version.
 
-    Needs no Spark. Shows what would change and asks for confirmation, unless --yes is given.
+    Restores rows, columns and properties. Needs no Spark. Shows what would change and asks for confirmation, unless --yes is given.
     """
     from delvec import detect
     from delvec.restore import restore as restore_table
