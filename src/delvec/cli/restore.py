@@ -46,7 +46,8 @@ def restore(
 ) -> Result:
     """Give the table the state of an older version.
 
-    Restores rows, columns and properties. Needs no Spark. Shows what would change and asks for confirmation, unless --yes is given.
+    Restores rows, columns and properties, without Spark. Shows what would change and asks for confirmation,
+    unless --yes is given.
     """
     from delvec import detect
     from delvec.restore import restore as restore_table
