@@ -217,7 +217,10 @@ def test_commits_that_were_cleaned_up(log: Log) -> None:
     for name in "abcd":
         log.commit(add(f"{name}.parquet"))
     log.log.classic(2)
-    log.log.delete(*(f"{n:020d}.json" for n in range(2)))
+    log.log.delete(f"{0:020d}.json")  # commit 1 is there, but not the columns that it has
+    with pytest.raises(InvalidOperationError, match="version 1 can no longer be read, expected 2 to 4"):
+        log.plan(1)
+    log.log.delete(f"{1:020d}.json")
     assert log.told(2) == {"added": [(2, "b.parquet"), (3, "c.parquet"), (4, "d.parquet")]}
     for first in (0, 1):
         with pytest.raises(

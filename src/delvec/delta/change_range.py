@@ -86,8 +86,6 @@ def _versions(times: CommitTimes, newest: Snapshot, first: Bound, last: Bound | 
 
 def _verify_in_log(versions: range, listing: Listing, newest: Snapshot) -> None:
     missing = next((version for version in versions if version not in listing.commits), None)
-    if missing is None and versions[0] < listing.earliest:
-        missing = versions[0]
     if missing is not None:
         oldest = next(v for v in sorted(listing.commits) if v >= listing.earliest)
         raise InvalidOperationError(
