@@ -14,6 +14,7 @@ LOADED = {
     "delvec.cli.arguments",
     "delvec.cli.change",
     "delvec.cli.changes",
+    "delvec.cli.convert",
     "delvec.cli.count",
     "delvec.cli.delete",
     "delvec.cli.demo",
@@ -35,7 +36,7 @@ LOADED = {
 }
 COMMANDS = (
     *("show", "files", "count", "history", "dv", "verify"),
-    *("delete", "update", "changes", "sql", "restore", "vacuum", "demo"),
+    *("delete", "update", "changes", "sql", "restore", "vacuum", "convert", "demo"),
 )
 HEAVY = {"numpy", "obstore", "orjson", "pyarrow", "pyiceberg", "pyroaring", "pyspark", "sqlglot"}
 
@@ -81,7 +82,7 @@ def test_help_groups_the_commands_with_a_line_each(delvec, monkeypatch):
     assert [line for line in lines if not line.startswith("-")] == [
         *("show", "files", "count", "history", "dv", "verify"),
         *("delete", "update", "changes", "sql"),
-        *("restore", "vacuum"),
+        *("restore", "vacuum", "convert"),
         "demo",
     ]
 

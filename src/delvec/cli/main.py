@@ -23,6 +23,7 @@ from typing import Annotated, Any
 import typer
 
 from delvec.cli.changes import changes
+from delvec.cli.convert import convert
 from delvec.cli.count import count
 from delvec.cli.delete import delete
 from delvec.cli.demo import demo
@@ -121,6 +122,7 @@ for _panel, _command, _example in (
     (_CHANGE, changes, "delvec changes /lake/orders --from 3 --to 5"),
     (_CHANGE, sql, "delvec sql 'SELECT count(*) FROM delvec.`/lake/orders` WHERE region = :r' --param r=eu"),
     (_MAINTAIN, vacuum, "delvec vacuum /lake/orders --dry-run"),
+    (_MAINTAIN, convert, 'delvec convert /lake/clicks --partition-by "day DATE, region STRING" --dry-run'),
     (_LEARN, demo, "delvec demo"),
 ):
     _paragraphs = (" ".join(text.split()) for text in (_command.__doc__ or "").split("\n\n"))
