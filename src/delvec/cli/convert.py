@@ -43,9 +43,9 @@ def convert(
     json: Json = False,
     option: StorageOptions = None,
 ) -> Converted:
-    """Make a table of a folder of Parquet files, which stay where they are.
+    """Make a table of a folder of Parquet files.
 
-    Starts a local Spark session.
+    The files stay where they are. Starts a local Spark session.
     """
     from delvec import detect
 
