@@ -62,7 +62,7 @@ def commit_info(root: Path) -> dict:
 
 
 def test_files_stay_and_become_a_table(spark, tmp_path):
-    root = tmp_path / "a b é"
+    root = tmp_path / "a b%41 é"
     put(root, "one.parquet", {"id": [1, 2, None], "s": ["a", None, "c"]})
     put(root, "sub/two %20#.parquet", {"id": [4], "more": [decimal.Decimal("1.50")]})
     put(root, "none.parquet", {"id": pa.array([], pa.int64())})
@@ -108,8 +108,9 @@ def test_files_stay_and_become_a_table(spark, tmp_path):
     assert not info["isBlindAppend"]
     assert table.delete("id = 2").metrics["numDeletionVectorsAdded"] == 1
     rows = multiset(row for row in expected if row["id"] != 2)
-    assert multiset(read_by_duckdb(str(root))) == rows
-    assert multiset(read_by_delta_rs(str(root))) == rows
+    # DuckDB cannot read a table in a folder of such a name.
+    plain = str(shutil.copytree(root, tmp_path / "plain"))
+    assert multiset(read_by_duckdb(plain)) == multiset(read_by_delta_rs(plain)) == rows
     assert (table.count(), table.count("id > 3")) == (3, 1)
 
 
