@@ -56,5 +56,5 @@ def in_spark(monkeypatch, spark, started):
         with quiet_loggers():
             yield spark
 
-    for module in ("change", "changes", "convert", "count", "sql"):
+    for module in ("change", "changes", "convert", "count", "optimize", "sql"):
         monkeypatch.setattr(f"delvec.cli.{module}.local_session", start)

@@ -24,6 +24,7 @@ from delvec.delta.table import DeltaTable
 from delvec.plan import Base, ScanPlan
 from delvec.row_delta import (
     VECTORS_SCHEMA,
+    FileGroups,
     Isolation,
     Operation,
     Read,
@@ -119,17 +120,22 @@ class Statement:
         return self._delta(snapshot, gone, new[len(old) :], Read("…", isolation=self.isolation)), engine
 
     def _compaction(self, snapshot: Snapshot, found: Sequence[Located]) -> RowDelta:
-        """The files that hold these rows become one."""
-        files = {at.file_id for at in found}
-        rows = [at.row for at in located(snapshot.plan(), snapshot.storage) if at.file_id in files]
+        """The files that hold these rows, in two groups, become a file for each group."""
+        files = sorted({at.file_id for at in found})
+        live = [at for at in located(snapshot.plan(), snapshot.storage) if at.file_id in files]
+        groups = {group: [at.row for at in live if at.file_id % 2 == group] for group in (0, 1)}
+        added_groups = [group for group, rows in groups.items() if rows]
         return RowDelta(
             Base(snapshot.version),
             Request(Operation.COMPACT),
             Read("…"),
             Verb.COMPACT,
-            added=added([put_file(snapshot.storage, table_of(rows))] if rows else []),
-            removed=pa.array(sorted(files), pa.int64()),
+            added=added([put_file(snapshot.storage, table_of(groups[group])) for group in added_groups]),
+            removed=pa.array(files, pa.int64()),
             data_change=False,
+            groups=FileGroups(
+                pa.array([file % 2 for file in files], pa.int64()), pa.array(added_groups, pa.int64())
+            ),
         )
 
     def _delta(self, snapshot: Snapshot, gone: Sequence[Located], new: Sequence[Row], read: Read) -> RowDelta:

@@ -6,6 +6,7 @@ columns: a table can have a million files.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -52,6 +53,8 @@ class CompactionGroups:
 
     def members(self) -> list[Rows]:
         """For each group the rows of its files in ``plan.files``, ascending."""
+        if not self.count:
+            return []
         order = np.argsort(self.numbers, kind="stable")
         return np.split(order, np.searchsorted(self.numbers[order], np.arange(1, self.count)))
 
@@ -135,14 +138,15 @@ def _filled(partitions: Numbers, sizes: Numbers, target_size: int | None) -> Num
     if target_size is None:
         return np.unique(partitions, return_inverse=True)[1].astype(np.int64)
     order = np.lexsort((sizes, partitions))
-    partitions, sums = partitions[order], np.concatenate([[0], np.cumsum(sizes[order])])
-    ends = np.searchsorted(partitions, partitions, side="right")
+    partitions = partitions[order]
+    sums: list[int] = np.concatenate([[0], np.cumsum(sizes[order])]).tolist()
+    ends: list[int] = np.searchsorted(partitions, partitions, side="right").tolist()
     starts = []
     start = 0
     while start < len(order):
         starts.append(start)
-        fitting = int(np.searchsorted(sums, sums[start] + target_size, side="right")) - 1
-        start = max(start + 1, min(fitting, int(ends[start])))
+        fitting = bisect_right(sums, sums[start] + target_size, start) - 1
+        start = max(start + 1, min(fitting, ends[start]))
     numbers = np.empty(len(order), np.int64)
     numbers[order] = np.searchsorted(np.array(starts, np.int64), np.arange(len(order)), side="right") - 1
     return numbers

@@ -22,6 +22,7 @@ LOADED = {
     "delvec.cli.files",
     "delvec.cli.history",
     "delvec.cli.main",
+    "delvec.cli.optimize",
     "delvec.cli.output",
     "delvec.cli.progress",
     "delvec.cli.restore",
@@ -36,7 +37,9 @@ LOADED = {
 }
 COMMANDS = (
     *("show", "files", "count", "history", "dv", "verify"),
-    *("delete", "update", "changes", "sql", "restore", "vacuum", "convert", "demo"),
+    *("delete", "update", "changes", "sql"),
+    *("restore", "optimize", "purge", "vacuum", "convert"),
+    "demo",
 )
 HEAVY = {"numpy", "obstore", "orjson", "pyarrow", "pyiceberg", "pyroaring", "pyspark", "sqlglot"}
 
@@ -82,7 +85,7 @@ def test_help_groups_the_commands_with_a_line_each(delvec, monkeypatch):
     assert [line for line in lines if not line.startswith("-")] == [
         *("show", "files", "count", "history", "dv", "verify"),
         *("delete", "update", "changes", "sql"),
-        *("restore", "vacuum", "convert"),
+        *("restore", "optimize", "purge", "vacuum", "convert"),
         "demo",
     ]
 

@@ -28,8 +28,10 @@ from writers.statements import (
     CREATE,
     DELETE,
     MERGE,
+    OPTIMIZE,
     OVERWRITE,
     PROPERTIES,
+    PURGE,
     UPDATE,
     VACUUM,
     Statement,
@@ -90,6 +92,9 @@ CASES = {
         (*TABLE, Statement(DELETE, 2, where=SOME), Statement(UPDATE, 3, where=where(("id", "<", 4)))),
         Statement(VACUUM, 4),
     ),
+    "optimize": ((*TABLE, Statement(DELETE, 2, where=SOME)), Statement(OPTIMIZE, 3)),
+    "optimize, partitioned": ((created(**BY_P), SECOND), Statement(OPTIMIZE, 3)),
+    "purge": ((*TABLE, Statement(DELETE, 2, where=SOME)), Statement(PURGE, 3)),
     "properties": (TABLE, Statement(PROPERTIES, 2, properties={OWNER: "me"})),
 }
 FEATURES = {

@@ -8,7 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from contract.kinds import APPEND_ONLY, CHANGE_FILES, ROW_IDS, VECTORS_OFF, Written
 from delvec.errors import InvalidOperationError
+from racing import losing
 from scanning import opened
 from verbs import refused, rows_of, unchanged
 
@@ -148,3 +150,273 @@ def test_a_file_without_live_rows_leaves_without_being_read(kind, spark, tmp_pat
     result = table.optimize()
     assert (result.removed.count, result.added.count, result.deleted_rows) == (1, 0, 10)
     assert sorted(row[0] for row in rows_of(table)) == [*range(10, 20), *range(100, 110)]
+
+
+@pytest.mark.core
+def test_every_kind_of_table(kind, spark, tmp_path):
+    """Rows that were appended, updated and deleted, in partitions and with missing values."""
+    rows = spark.range(0, 60, 1, 3).selectExpr("id", "CAST(id % 3 AS INT) AS p", "nullif(id % 7, 0) AS v")
+    table = kind.create(spark, tmp_path / "t", rows, partition_by=["p"])
+    table.delete("id % 10 = 4")
+    table.update({"v": "-1"}, "id > 50")
+    before = rows_of(table)
+    result = table.purge()
+    assert rows_of(table) == before
+    assert table.purge().versions == ()
+    result = table.optimize()
+    assert (result.added.count, files_of(table)) == (3, {0: 1, 1: 1, 2: 1})
+    assert rows_of(table) == before
+    assert table.optimize().versions == ()
+    assert sum(table._table.snapshot().plan().deleted_rows.to_pylist()) == 0
+    kind.is_read_by_others(table)
+
+
+def test_a_small_group_of_many_is_written_by_one_job(spark, lake, monkeypatch):
+    from delvec.spark import write_groups
+
+    monkeypatch.setattr(write_groups, "MAX_JOBS", 1)
+    table = opened(spark, lake)
+    before = rows_of(table)
+    table.delete("id IN (3, 104)")
+    result = table.optimize()
+    assert (result.added.count, result.groups, files_of(table)) == (2, 2, {0: 1, 1: 1})
+    assert rows_of(table) == [row for row in before if row[0] not in (3, 104)]
+    assert table.optimize(zorder_by=["id", "name"]).removed.count == 2
+    assert rows_of(table) == [row for row in before if row[0] not in (3, 104)]
+
+
+def winners():
+    rows = [(3, "merged", 0)]
+    return {
+        "delete": (lambda t: t.delete("id = 3"), 1),
+        "update": (lambda t: t.update({"name": "'new'"}, "id = 3"), 1),
+        "merge": (lambda t: merged(t, rows), 1),
+        "overwrite": (lambda t: t.overwrite([(3, "new", 0)], where="id = 3"), 1),
+        "replace": (lambda t: t.overwrite([(900, "new", 9)]), 2),
+        "optimize": (lambda t: t.optimize("p = 0"), 1),
+        "purge, deleted": (lambda t: (t.delete("id = 3"), t.purge()), 1),
+        "append": (lambda t: t.append([(900, "new", 0)]), 0),
+        "delete elsewhere": (lambda t: (t.append([(900, "new", 0)]), t.delete("id = 900")), 0),
+    }
+
+
+def merged(table, rows):
+    source = table._spark.createDataFrame(rows, "id bigint, name string, p int")
+    merge = table.merge(source, "target.id = source.id")
+    return merge.when_matched_update_all().when_not_matched_insert_all().execute()
+
+
+@pytest.mark.parametrize("winner", winners())
+def test_what_another_writer_did_meanwhile_is_kept(spark, lake, winner):
+    statement, dropped = winners()[winner]
+    table = losing(spark, str(lake.root), statement)
+    result = table.optimize()
+    files = data_files(table)
+    expected = opened_at_winner(spark, table, result)
+    assert rows_of(table) == expected
+    assert result.dropped == dropped
+    assert len(result.versions) == (dropped < 2)
+    named = {row["location"] for row in table.files().collect()}
+    assert {str(path) for path in files} >= named
+    assert len(files) == len(stored_files(table)), "new files of dropped groups are deleted"
+
+
+def opened_at_winner(spark, table, result):
+    """The rows before the compaction was committed."""
+    return rows_of_version(table, result.version - len(result.versions))
+
+
+def stored_files(table):
+    """The data files of all versions."""
+    names = set()
+    for version in range(table.version + 1):
+        names |= set(table._table.snapshot(version).plan().files.column("location").to_pylist())
+    return names
+
+
+LOSERS = {
+    "delete": (lambda t: t.delete("id = 3"), lambda rows: [row for row in rows if row[0] != 3]),
+    "update": (
+        lambda t: t.update({"name": "'new'"}, "id = 3"),
+        lambda rows: sorted(((*r[:1], "new", *r[2:]) if r[0] == 3 else r for r in rows), key=str),
+    ),
+    "merge": (
+        lambda t: merged(t, [(3, "merged", 0)]),
+        lambda rows: sorted(((3, "merged", 0) if r[0] == 3 else r for r in rows), key=str),
+    ),
+}
+
+
+@pytest.mark.parametrize("loser", LOSERS)
+def test_a_statement_that_loses_to_a_compaction_runs_again(spark, lake, loser):
+    statement, expected = LOSERS[loser]
+    table = losing(spark, str(lake.root), lambda other: other.optimize())
+    before = rows_of(table)
+    assert statement(table).metrics["numRuns"] == 2
+    assert rows_of(table) == expected(before)
+
+
+def test_a_metadata_change_meanwhile_makes_it_run_again(spark, lake):
+    table = losing(spark, str(lake.root), lambda other: other.add_columns("note string"))
+    before = rows_of(table)
+    result = table.optimize()
+    assert (result.version, files_of(table)) == (2, {0: 1, 1: 1})
+    assert rows_of(table) == [(*row, None) for row in before]
+
+
+def test_a_commit_for_each_part(spark, lake, monkeypatch):
+    table = opened(spark, lake)
+    before = rows_of(table)
+    result = table.optimize(bytes_per_commit=1)
+    assert (result.version, result.versions, files_of(table)) == (2, (1, 2), {0: 1, 1: 1})
+    assert (result.removed.count, result.added.count) == (4, 2)
+    assert result.metrics["numRemovedFiles"] == 4
+    assert rows_of(table) == before
+
+
+def test_commits_before_an_error_stand(spark, lake, monkeypatch):
+    from delvec.spark import optimize as module
+
+    table, write = opened(spark, lake), module.write_groups
+    before = rows_of(table)
+    calls = []
+
+    def write_once(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 2:
+            raise InvalidOperationError("the disk is full")
+        return write(*arguments, **options)
+
+    monkeypatch.setattr(module, "write_groups", write_once)
+    with pytest.raises(InvalidOperationError, match="disk is full") as raised:
+        table.optimize(bytes_per_commit=1)
+    assert raised.value.__notes__ == ["committed before it: version 1"]
+    assert (table.version, sorted(files_of(table).values())) == (1, [1, 2])
+    assert rows_of(table) == before
+
+
+def test_a_failed_write_leaves_no_files(spark, lake):
+    table = opened(spark, lake)
+    (lake.root / lake.files[3].path).write_bytes(b"PAR1 no parquet")
+    before = data_files(table)
+    with pytest.raises(Exception, match=r"(?i)parquet"):
+        table.optimize()
+    assert table.version == 0
+    assert data_files(table) == before
+
+
+def lineage_of(table):
+    """The id and version of each row, by its key."""
+    from delvec.row_delta import Verb
+    from delvec.spark.target import Target
+
+    target = Target.of(table._spark, table._table, Verb.COMPACT)
+    frame = target.scan_located(target.plan(None)).select("id", *(f"`{name}`" for name in target.lineage))
+    return {row[0]: tuple(row[1:]) for row in frame.collect()}
+
+
+def test_row_ids_and_versions_survive(kind, spark, tmp_path):
+    rows = spark.range(0, 40, 1, 4).selectExpr("id", "id AS v")
+    table = kind.create(spark, tmp_path / "t", rows, having=[ROW_IDS])
+    table.update({"v": "-1"}, "id IN (3, 33)")
+    table.delete("id IN (5, 6)")
+    before = lineage_of(table)
+    assert len({pair[0] for pair in before.values()}) == 38
+    table.optimize()
+    assert lineage_of(table) == before
+    table.delete("id = 7")
+    table.purge()
+    table.optimize(zorder_by="v")
+    assert lineage_of(table) == {key: pair for key, pair in before.items() if key != 7}
+
+
+def test_a_table_that_takes_no_deletes_is_compacted(kind, spark, tmp_path):
+    rows = spark.range(0, 40, 1, 4).selectExpr("id", "id AS v")
+    table = kind.create(spark, tmp_path / "t", rows, having=[APPEND_ONLY, CHANGE_FILES])
+    assert table.optimize().removed.count == 4
+    assert kind.written(table) == Written(added=1, removed=4)
+    assert table.changes(1, 1).count() == 0
+    assert len(rows_of(table)) == 40
+
+
+def test_a_table_without_vectors_is_compacted(kind, spark, tmp_path):
+    rows = spark.range(0, 40, 1, 4).selectExpr("id", "id AS v")
+    table = kind.create(spark, tmp_path / "t", rows, having=[VECTORS_OFF])
+    table.delete("id < 15")
+    result = table.optimize()
+    assert result.added.count == 1
+    assert [row[0] for row in sorted(rows_of(table))] == [*range(15, 40)]
+
+
+def test_z_order_lets_scans_skip_files(kind, spark, tmp_path):
+    grid = spark.range(0, 4096, 1, 2).selectExpr(
+        "CAST((id * 7919) % 64 AS INT) AS a",
+        "CAST(((id * 7919) div 64) % 64 AS INT) - 32 AS b",
+        "concat('text ', lpad((id * 31) % 4096, 5, '0')) AS s",
+        "CAST(id AS DOUBLE) / 3 AS d",
+        "CAST(id * 31 % 1000 AS DECIMAL(10, 2)) AS m",
+        "timestamp_micros(id * 1000003) AS t",
+        "IF(id % 50 = 0, NULL, date_add(DATE'2020-01-01', CAST(id % 900 AS INT))) AS day",
+    )
+    table = kind.create(spark, tmp_path / "t", grid)
+    before = rows_of(table)
+    size = sum(row["size"] for row in table.files().collect()) // 16
+    result = table.optimize(zorder_by=["a", "b"], target_file_size=size)
+    assert rows_of(table) == before
+    assert 8 <= result.added.count <= 24
+    for where in ("a = 5", "b = -30"):
+        assert len(read_files(table, where)) <= result.added.count // 2, where
+    for columns in (["s", "d"], ["m", "t", "day"]):
+        table.optimize(zorder_by=columns, target_file_size=size)
+        assert rows_of(table) == before
+    assert len(read_files(table, "m < 3")) < 12
+
+
+def read_files(table, where):
+    from plans import plan_where
+
+    return plan_where(table._table.snapshot(), where).files
+
+
+def test_a_dry_run_says_what_would_be_rewritten(spark, lake):
+    table = opened(spark, lake)
+    with unchanged(table):
+        preview = table.optimize(dry_run=True)
+    result = table.optimize()
+    assert (preview.removed, preview.groups, preview.added.count) == (result.removed, 2, 2)
+    assert preview.files.column_names == ["location", "size", "group", "deleted"]
+    assert sorted(preview.files.column("group").to_pylist()) == [0, 0, 1, 1]
+    table.delete("id = 3")
+    with unchanged(table):
+        preview = table.purge(dry_run=True)
+    assert (preview.removed.count, preview.deleted_rows) == (1, 1)
+
+
+def test_sql(spark, lake):
+    from delvec import sql
+
+    table = opened(spark, lake)
+    name = f"delvec.`{lake.root}`"
+    row = sql(spark, f"OPTIMIZE {name} WHERE p = :p", {"p": 1}).first()
+    metrics = row["metrics"]
+    assert (row["path"], metrics["numFilesAdded"], metrics["numFilesRemoved"]) == (str(lake.root), 1, 2)
+    assert (metrics["totalConsideredFiles"], metrics["filesAdded"]["totalFiles"]) == (2, 1)
+    assert metrics["zOrderStats"] is None
+    table.delete("id = 3")
+    metrics = sql(spark, f"REORG TABLE {name} WHERE p IN (0, 7) APPLY (PURGE)").first()["metrics"]
+    assert metrics["deletionVectorStats"].asDict().popitem()[1] == 1
+    metrics = sql(spark, f"OPTIMIZE {name} ZORDER BY (id, name)").first()["metrics"]
+    assert (metrics["numFilesRemoved"], metrics["zOrderStats"]["numOutputCubes"]) == (3, 2)
+    operations = [row["operation"] for row in table.history(3).collect()]
+    assert operations == ["OPTIMIZE", "REORG", "DELETE"]
+    for text, message in {
+        "OPTIMIZE {t} WHERE": "expected a condition",
+        "OPTIMIZE {t} WHERE id = 3": "expected partition columns only",
+        "OPTIMIZE {t} ZORDER (id)": "expected BY",
+        "OPTIMIZE {t} ZORDER BY ()": "expected a column",
+        "OPTIMIZE {t} ZORDER BY (id) WHERE p = 1": "expected the end of the statement",
+        "REORG TABLE {t}": "expected APPLY",
+        "REORG TABLE {t} APPLY (VACUUM)": "expected PURGE",
+    }.items():
+        with refused(table, InvalidOperationError, message):
+            sql(spark, text.format(t=name))

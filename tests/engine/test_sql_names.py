@@ -150,11 +150,10 @@ def test_views_of_spark_are_sparks(spark, run):
 @pytest.mark.parametrize(
     ("text", "feature", "instead"),
     [
-        ("OPTIMIZE {t}", "OPTIMIZE", ""),
-        ("OPTIMIZE {t} WHERE p = 1 ZORDER BY (id)", "OPTIMIZE", ""),
+        ("OPTIMIZE {t} FULL", "OPTIMIZE … FULL", "combines files"),
         ("VACUUM {t} LITE", "VACUUM … LITE", ""),
         ("VACUUM {t} USING INVENTORY (SELECT 1) DRY RUN", "VACUUM … USING INVENTORY", ""),
-        ("REORG TABLE {t} APPLY (PURGE)", "REORG TABLE", ""),
+        ("REORG TABLE {t} APPLY (UPGRADE UNIFORM (x = 2))", "REORG TABLE …", "use APPLY (PURGE)"),
         ("GENERATE other_manifest FOR TABLE {t}", "GENERATE other_manifest", "symlink_format_manifest"),
         ("REFRESH TABLE {t}", "REFRESH TABLE", "newest version"),
         ("ANALYZE TABLE {t} COMPUTE STATISTICS", "ANALYZE TABLE", "not needed"),
@@ -194,13 +193,16 @@ def test_statements_that_delvec_lacks(run, kept, text, feature, instead):
     assert kept.version == 1
 
 
-@pytest.mark.parametrize("text", ["OPTIMIZE nowhere", "CONVERT TO DELTA a.b"])
+@pytest.mark.parametrize("text", ["CONVERT TO DELTA a.b"])
 def test_statements_of_delta_lake_alone(run, text):
     with pytest.raises(UnsupportedFeatureError, match=f"^delvec has no {text.split()[0]}"):
         run(text)
 
 
-@pytest.mark.parametrize("text", ["VACUUM a.b.c", "vacuum nowhere RETAIN 5 HOURS"])
+@pytest.mark.parametrize(
+    "text",
+    ["VACUUM a.b.c", "vacuum nowhere RETAIN 5 HOURS", "OPTIMIZE nowhere", "REORG TABLE x APPLY (PURGE)"],
+)
 def test_statements_of_tables_that_are_not_ours(run, text):
     with pytest.raises(InvalidOperationError, match=r"^[A-Z]+ names no table of delvec, expected delvec"):
         run(text)

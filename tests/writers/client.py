@@ -27,12 +27,15 @@ from writers.statements import (
     DDL,
     DELETE,
     MERGE,
+    OPTIMIZE,
     OVERWRITE,
     PROPERTIES,
+    PURGE,
     UPDATE,
     VACUUM,
     Row,
     Statement,
+    mark,
 )
 
 CLASSIC = "classic"
@@ -133,6 +136,10 @@ def performed(spark: Any, table: Any, statement: Statement) -> Any:
             return table.update(statement.assignments, statement.condition)
         case verb if verb == OVERWRITE:
             return table.overwrite(rows, where=statement.condition)
+        case verb if verb == OPTIMIZE:
+            return table.optimize(f"true {mark(statement.token)}")
+        case verb if verb == PURGE:
+            return table.purge(f"true {mark(statement.token)}")
         case verb if verb == PROPERTIES:
             return table.set_properties(statement.properties)
         case verb if verb == VACUUM:

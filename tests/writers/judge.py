@@ -28,7 +28,7 @@ from delvec import detect
 from delvec.verify import verify_table
 from writers.client import Task, row_text
 from writers.serial import OPERATIONS, State, after
-from writers.statements import DELETE, UPDATE, Row, Statement
+from writers.statements import DELETE, OPTIMIZE, PURGE, UPDATE, Row, Statement
 
 _TOKEN = re.compile(r"/\* statement (\d+) \*/")
 
@@ -47,10 +47,12 @@ class Told:
 
     @property
     def changed_nothing(self) -> bool:
-        """Deletes and updates may: they commit nothing then."""
+        """Deletes, updates and compactions may: they commit nothing then."""
+        metrics = self.outcome["metrics"] if self.outcome and self.version is not None else {}
+        if metrics and self.statement.verb in (OPTIMIZE, PURGE):
+            return not metrics["numRemovedFiles"]
         if self.version is None or self.statement.verb not in (DELETE, UPDATE):
             return False
-        metrics = self.outcome["metrics"] if self.outcome else {}
         return not metrics.get("numDeletedRows") and not metrics.get("numUpdatedRows")
 
     def __str__(self) -> str:

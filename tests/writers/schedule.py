@@ -5,13 +5,25 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 
-from writers.statements import APPEND, DELETE, MERGE, OVERWRITE, UPDATE, Row, Statement, Term, row
+from writers.statements import (
+    APPEND,
+    DELETE,
+    MERGE,
+    OPTIMIZE,
+    OVERWRITE,
+    PURGE,
+    UPDATE,
+    Row,
+    Statement,
+    Term,
+    row,
+)
 
 KEYS = 48
 """Few enough for two writers to meet on a row often, many enough for them not to meet always."""
 
 _MOST_STATEMENTS = 100_000  # of a writer: tokens must be unique
-_WEIGHTS = {APPEND: 4, DELETE: 5, UPDATE: 5, MERGE: 4, OVERWRITE: 2}
+_WEIGHTS = {APPEND: 4, DELETE: 5, UPDATE: 5, MERGE: 4, OVERWRITE: 2, OPTIMIZE: 2, PURGE: 1}
 
 
 def first_rows() -> tuple[Row, ...]:
@@ -56,6 +68,14 @@ def _overwrite(chance: random.Random, token: int) -> Statement:
     return Statement(OVERWRITE, token, where=_span(first, length), rows=tuple(row(n, token) for n in new))
 
 
+def _optimize(chance: random.Random, token: int) -> Statement:
+    return Statement(OPTIMIZE, token)
+
+
+def _purge(chance: random.Random, token: int) -> Statement:
+    return Statement(PURGE, token)
+
+
 def _condition(chance: random.Random) -> tuple[Term, ...]:
     kind = chance.randrange(6)
     first = chance.randrange(KEYS)
@@ -82,4 +102,6 @@ _MAKERS: dict[str, Callable[[random.Random, int], Statement]] = {
     UPDATE: _update,
     MERGE: _merge,
     OVERWRITE: _overwrite,
+    OPTIMIZE: _optimize,
+    PURGE: _purge,
 }

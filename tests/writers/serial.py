@@ -11,15 +11,25 @@ from writers.statements import (
     CREATE,
     DELETE,
     MERGE,
+    OPTIMIZE,
     OVERWRITE,
     PROPERTIES,
+    PURGE,
     UPDATE,
     VACUUM,
     Row,
     Statement,
 )
 
-OPERATIONS = {APPEND: "WRITE", DELETE: "DELETE", UPDATE: "UPDATE", MERGE: "MERGE", OVERWRITE: "WRITE"}
+OPERATIONS = {
+    APPEND: "WRITE",
+    DELETE: "DELETE",
+    UPDATE: "UPDATE",
+    MERGE: "MERGE",
+    OVERWRITE: "WRITE",
+    OPTIMIZE: "OPTIMIZE",
+    PURGE: "REORG",
+}
 """The verbs as the history names them."""
 
 
@@ -39,7 +49,7 @@ def after(state: State, statement: Statement) -> tuple[State, dict[str, int]]:
             return State(statement.rows, dict(statement.properties)), {}
         case verb if verb == PROPERTIES:
             return replace(state, properties=state.properties | dict(statement.properties)), {}
-        case verb if verb == VACUUM:
+        case verb if verb in (OPTIMIZE, PURGE, VACUUM):
             return state, {}
     assert state.rows is not None
     rows, counts = _CHANGES[statement.verb](state.rows, statement)

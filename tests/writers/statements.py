@@ -13,6 +13,7 @@ from typing import Any
 
 DDL = "id BIGINT, p INT, v BIGINT, n BIGINT"
 APPEND, DELETE, UPDATE, MERGE, OVERWRITE = "append", "delete", "update", "merge", "overwrite"
+OPTIMIZE, PURGE = "optimize", "purge"
 CREATE, PROPERTIES, VACUUM = "create", "set_properties", "vacuum"
 ON = "target.id = source.id"
 

@@ -30,6 +30,7 @@ from delvec.cli.demo import demo
 from delvec.cli.dv import dv
 from delvec.cli.files import files
 from delvec.cli.history import history
+from delvec.cli.optimize import optimize, purge
 from delvec.cli.output import JsonOutput, Output, TextOutput, print_warning
 from delvec.cli.restore import restore
 from delvec.cli.show import show
@@ -121,6 +122,8 @@ for _panel, _command, _example in (
     (_MAINTAIN, restore, "delvec restore /lake/orders --version 3 --dry-run"),
     (_CHANGE, changes, "delvec changes /lake/orders --from 3 --to 5"),
     (_CHANGE, sql, "delvec sql 'SELECT count(*) FROM delvec.`/lake/orders` WHERE region = :r' --param r=eu"),
+    (_MAINTAIN, optimize, "delvec optimize /lake/orders --where \"region = 'eu'\" --zorder-by id,placed"),
+    (_MAINTAIN, purge, "delvec purge /lake/orders --dry-run"),
     (_MAINTAIN, vacuum, "delvec vacuum /lake/orders --dry-run"),
     (_MAINTAIN, convert, 'delvec convert /lake/clicks --partition-by "day DATE, region STRING" --dry-run'),
     (_LEARN, demo, "delvec demo"),

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.statements import (
+    parse_compaction,
     parse_ddl,
     parse_dml,
     parse_maintenance,
@@ -148,6 +149,8 @@ _READERS: Mapping[tuple[str, ...], _Reader] = MappingProxyType(
         ("DROP", "TABLE"): parse_show.drop,
         ("CONVERT", "TO", "DELTA"): parse_maintenance.convert,
         ("GENERATE",): parse_maintenance.generate,
+        ("OPTIMIZE",): parse_compaction.optimize,
+        ("REORG", "TABLE"): parse_compaction.purge,
         ("VACUUM",): parse_maintenance.vacuum,
         ("RESTORE", "TABLE"): parse_restore.restore,
         ("RESTORE",): parse_restore.restore,

@@ -15,6 +15,7 @@ from delvec.spark.session import verify_running
 from delvec.statements import (
     count_query,
     dry_run,
+    run_compaction,
     run_ddl,
     run_dml,
     run_drop_feature,
@@ -47,7 +48,9 @@ from delvec.statements.statement import (
     Insert,
     Merge,
     MultiInsert,
+    Optimize,
     Other,
+    Purge,
     Query,
     Restore,
     SetProperties,
@@ -107,14 +110,12 @@ def sql(spark: SparkSession, text: str, args: Arguments | None = None) -> DataFr
             return run_show.columns(frames, statement)
         case ShowProperties():
             return run_show.table_properties(frames, statement)
-        case Vacuum():
-            return run_maintenance.vacuum(frames, statement)
+        case Optimize() | Purge() | Vacuum() | Restore():
+            return _maintain(frames, statement)
         case Explain(change):
             return dry_run.explain(frames, change)
         case Delete() | Update() | Merge() | Insert() | MultiInsert():
             return _counts(spark, _change(frames, statement))
-        case Restore():
-            return _counts(spark, run_restore.restore(frames, statement))
         case Other():
             raise AssertionError(text)
     _define(frames, statement)
@@ -142,6 +143,18 @@ def _is_for_spark(statement: Statement, tables: Tables) -> bool:
         case Query(query) | CreateView(query=query):
             return not any(tables.is_ours(relation.name) for relation in relations(query))
     return False
+
+
+def _maintain(frames: Frames, statement: Optimize | Purge | Vacuum | Restore) -> DataFrame:
+    match statement:
+        case Optimize():
+            return run_compaction.optimize(frames, statement)
+        case Purge():
+            return run_compaction.purge(frames, statement)
+        case Vacuum():
+            return run_maintenance.vacuum(frames, statement)
+        case Restore():
+            return _counts(frames.spark, run_restore.restore(frames, statement))
 
 
 def _define(frames: Frames, statement: Definition) -> None:

@@ -222,6 +222,21 @@ class DropFeature:
 
 
 @dataclass(frozen=True, slots=True)
+class Optimize:
+    table: Name
+    where: Span | None
+    zorder_by: tuple[Name, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """REORG TABLE … APPLY (PURGE)."""
+
+    table: Name
+    where: Span | None
+
+
+@dataclass(frozen=True, slots=True)
 class CreateView:
     """``columns``: new names for the query's columns; ``clauses``: the text before AS."""
 
@@ -276,6 +291,8 @@ Statement = (
     | Vacuum
     | Restore
     | DropFeature
+    | Optimize
+    | Purge
     | CreateView
     | Explain
     | Query

@@ -39,8 +39,6 @@ MISSING: Sequence[Missing] = (
     _missing("CACHE TABLE", _CACHE),
     _missing("CACHE LAZY TABLE", _CACHE),
     _missing("UNCACHE TABLE", "use DataFrame.unpersist()", "IF EXISTS"),
-    _missing("OPTIMIZE"),
-    _missing("REORG TABLE"),
     _missing("CONVERT TO DELTA", "use it with parquet.`path`, or Table.convert"),
     _missing("MSCK REPAIR TABLE", "partitions are in the table's log"),
     _missing("REPAIR TABLE", "partitions are in the table's log"),
@@ -54,7 +52,7 @@ MISSING: Sequence[Missing] = (
 )
 
 
-OF_DELVEC_TABLES = ("VACUUM",)
+OF_DELVEC_TABLES = ("VACUUM", "OPTIMIZE", "REORG")
 """First words of statements that delvec has and Spark without the jar of Delta Lake cannot parse."""
 
 
