@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import changes, cold, log, requests, scan, vacuum, vectors, write, writers
+from bench import changes, cold, log, optimize, requests, scan, vacuum, vectors, write, writers
 from bench.harness import Figure, Section, as_seconds, machine
 
 PACKAGES = ("pyroaring", "numpy", "pyarrow", "obstore", "deltalake", "pyspark")
@@ -51,6 +51,7 @@ BENCHES: dict[str, Callable[..., list[Section]]] = {
     "writers": writers.bench,
     "requests": requests.bench,
     "vacuum": vacuum.bench,
+    "optimize": optimize.bench,
 }
 # Those of Spark take half an hour and both official jars: asked for by name.
 BY_DEFAULT = ("vectors", "log")
