@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from delvec.retention import VacuumRecord
@@ -57,6 +57,8 @@ def metrics_of(
     request: Request, files: FileCounts, counts: RowCounts, execution: Execution
 ) -> dict[str, int]:
     """All metrics of a commit. A count of rows replaces a count of files that has the same name."""
+    if request.operation in _COMPACTIONS:
+        return _compaction(files) | execution_metrics(replace(execution, duration_ms=None))
     if request.vacuum is not None:
         return _vacuum(request.vacuum)
     return _file_metrics(request, files) | row_metrics(request, counts) | execution_metrics(execution)
@@ -65,7 +67,7 @@ def metrics_of(
 def metrics_without_files(request: Request, counts: RowCounts, execution: Execution) -> dict[str, int]:
     """The metrics of a statement that commits nothing."""
     if request.operation in _COMPACTIONS:
-        return _compaction(_NO_FILES) | execution_metrics(execution)
+        return _compaction(_NO_FILES) | execution_metrics(replace(execution, duration_ms=None))
     return row_metrics(request, counts) | execution_metrics(execution)
 
 
@@ -100,8 +102,6 @@ def _file_metrics(request: Request, files: FileCounts) -> dict[str, int]:
         return {"numConvertedFiles": files.added}
     if request.operation is Operation.MERGE:
         return _merge(files)
-    if request.operation in _COMPACTIONS:
-        return _compaction(files)
     if request.operation in (Operation.DELETE, Operation.UPDATE):
         return _row_level(files)
     written = {

@@ -65,7 +65,7 @@ def optimize(newest: NewestTarget, compaction: Compaction, *, dry_run: bool = Fa
             "the files are compacted without clustering: delvec does not cluster rows by "
             f"{', '.join(selection.clustered_by)}: {target.table.location}",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     rewrite = _Rewrite(newest, target, compaction, selection.columns)
     return _result(target, request, selection, list(rewrite.parts(selection.groups)))

@@ -29,6 +29,7 @@ from delvec.spark.file_paths import file_path
 from delvec.spark.partition_values import typed_values
 from delvec.spark.progress import FILES_WRITTEN, tell
 from delvec.spark.scan import own_prefix, place_columns
+from delvec.spark.scan_part import unknown_file
 from delvec.spark.target import Target
 from delvec.spark.types import selected
 from delvec.spark.write_rows import FolderTexts, partition_columns, stored_columns, write_staged
@@ -97,7 +98,10 @@ def _jobs(
         files = _write_group(target, plan, curve, max(1, size // file_size))
         return WrittenGroups(files, [number] * len(files))
 
-    yield from _concurrently(target, write, range(len(members)))
+    if len(members) == 1:
+        yield write(0)
+    else:
+        yield from _concurrently(target, write, range(len(members)))
 
 
 def _concurrently(
@@ -166,7 +170,7 @@ def _shuffled(
     frame = copied_rows(target, groups.plan, with_path=True)
     frame = frame.join(
         F.broadcast(target.spark.createDataFrame(by_file)), F.expr(f"{path} = {path_of_group}"), "left"
-    )
+    ).withColumn(group, F.expr(f"coalesce({group}, CAST({unknown_file(path)} AS BIGINT))"))
     if curve is not None:
         frame = curve.positions(frame, position)
     texts = partition_columns(rules)
@@ -184,7 +188,7 @@ def _shuffled(
         partition_by=[group, *texts],
         values=lambda names: typed_values(rules.spec, [row[1:] for row in names]),
     )
-    return WrittenGroups(files, [int(numbers[int(row[0] or 0)]) for row in names])
+    return WrittenGroups(files, [int(numbers[int(str(row[0]))]) for row in names])
 
 
 def _verify_rows(groups: CompactionGroups, written: WrittenGroups) -> None:
