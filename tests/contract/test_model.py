@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,28 @@ class Run:
         self.versions = {0: list(self.model.rows)}
         self.verify()
 
+    def compact(self) -> None:
+        """Rows stay as they are."""
+        size = self.rng.choice([None, 1, 3000])
+        verbs: dict[str, Callable[[], Any]] = {
+            "optimize": lambda: self.table.optimize(target_file_size=size),
+            "optimize, z-order": lambda: self.table.optimize(zorder_by=KEY, target_file_size=size),
+            "optimize, part by part": lambda: self.table.optimize(bytes_per_commit=1),
+            "purge": self.table.purge,
+        }
+        verb = self.rng.choice(list(verbs))
+        self.done.append((verb, size))
+        before = self.table.version
+        result = verbs[verb]()
+        self.verify()
+        assert result.version == self.table.version == before + len(result.versions), self
+        for version in result.versions:
+            self.versions[version] = list(self.model.rows)
+
     def step(self) -> None:
+        if self.rng.random() < 0.15:
+            self.compact()
+            return
         if not self.model.rows and self.rng.random() < 0.7:
             step: Step = random_append(self.rng, self.model)
         elif self.rng.random() < 0.1:

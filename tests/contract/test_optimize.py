@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from contract.kinds import APPEND_ONLY, CHANGE_FILES, ROW_IDS, VECTORS_OFF, Written
+from contract.kinds import APPEND_ONLY, CHANGE_FILES, ROW_IDS, TYPE_WIDENING, VECTORS_OFF, Written
 from delvec.errors import InvalidOperationError
 from racing import losing
 from scanning import opened
@@ -420,3 +420,20 @@ def test_sql(spark, lake):
     }.items():
         with refused(table, InvalidOperationError, message):
             sql(spark, text.format(t=name))
+
+
+def test_files_from_before_a_change_of_columns(kind, spark, tmp_path):
+    """A column that was widened, a column that was added, and nested columns."""
+    place = tmp_path / "t"
+    old = spark.range(0, 20, 1, 2).selectExpr("id", "CAST(id AS INT) AS n", "struct(id AS x) AS s")
+    table = kind.create(spark, place, old, having=[TYPE_WIDENING])
+    new = spark.range(20, 30, 1, 1).selectExpr(
+        "id", "id + 5000000000 AS n", "struct(id AS x, 'y' AS y) AS s", "'late' AS t"
+    )
+    table.append(new, merge_schema=True)
+    table.delete("id IN (3, 25)")
+    before = rows_of(table)
+    assert table.optimize().added.count == 1
+    assert rows_of(table) == before
+    assert table.optimize(zorder_by=["s.x", "n"]).added.count == 1
+    assert rows_of(table) == before

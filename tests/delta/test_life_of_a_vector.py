@@ -164,3 +164,36 @@ def test_a_column_without_statistics_is_refused(spark, tmp_path):
         InvalidOperationError, match="zorder_by names column 'v', expected one that has statistics"
     ):
         table.optimize(zorder_by=["id", "v"])
+
+
+def test_a_table_with_an_identity_column_is_compacted(spark, tmp_path):
+    """No value is made, so nothing is needed of the column."""
+    import json
+    from pathlib import Path
+
+    from delvec.errors import UnsupportedFeatureError
+    from delvec.table import Table
+
+    table = Table.create(spark, str(tmp_path / "t"), spark.range(0, 40, 1, 4).selectExpr("id", "id AS v"))
+    (metadata,) = (action["metaData"] for action in actions(table, 0) if "metaData" in action)
+    schema = json.loads(metadata["schemaString"])
+    schema["fields"][0]["metadata"] = {
+        "delta.identity.start": 0,
+        "delta.identity.step": 1,
+        "delta.identity.allowExplicitInsert": False,
+        "delta.identity.highWaterMark": 39,
+    }
+    protocol = {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": ["deletionVectors"],
+        "writerFeatures": ["deletionVectors", "identityColumns"],
+    }
+    lines = [{"protocol": protocol}, {"metaData": metadata | {"schemaString": json.dumps(schema)}}]
+    log = Path(table.location) / "_delta_log"
+    (log / f"{1:020d}.json").write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(UnsupportedFeatureError, match="identity column"):
+        table.append([(40, 40)])
+    table.delete("id < 20")
+    assert table.optimize().added.count == 1
+    assert [row[0] for row in sorted(rows_of(table))] == [*range(20, 40)]
