@@ -38,8 +38,8 @@ def test_the_commands(delvec, in_spark, place):
     [
         (["--where", "id = 3"], "expected partition columns only (p)"),
         (["--zorder-by", "p"], "zorder_by names partition column 'p'"),
-        (["--target-file-size", "0"], "0 is not in the range"),
-        (["--max-deleted-rows-ratio", "2"], "2.0 is not in the range"),
+        (["--target-file-size", "0"], "Invalid value for '--target-file-size'"),
+        (["--max-deleted-rows-ratio", "2"], "Invalid value for '--max-deleted-rows-ratio'"),
     ],
     ids=str,
 )
