@@ -11,6 +11,7 @@ words (`vector_words`) takes the place of the join, as in a scan of live rows.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -48,11 +49,11 @@ def changed_rows(
     """The rows that commits deleted or restored, with the columns of a change feed: a frame for each scan."""
     if not len(plan.before):
         return []
-    before = plan.before.plan
-    places = before.files.column("location").combine_chunks().dictionary_encode()
+    before, after = plan.before.plan, plan.after
+    places = after.files.column("location").combine_chunks().dictionary_encode()
     first = np.unique(places.indices.to_numpy(), return_index=True)[1]
-    changed = _ChangedDeletes(spark, plan, loader, DeleteSets.of(before), DeleteSets.of(plan.after))
-    return scan_kept(spark, _without_deletes(before.at(np.sort(first))), storage, loader, changed.kept)
+    changed = _ChangedDeletes(spark, plan, loader, DeleteSets.of(before), DeleteSets.of(after))
+    return scan_kept(spark, _without_deletes(after.at(np.sort(first))), storage, loader, changed.kept)
 
 
 def commit_columns(plan: ChangePlan, commit: int) -> tuple[Column, Column]:
@@ -84,33 +85,37 @@ class _ChangedDeletes:
 
     def kept(self, files: pa.Table, file_numbers: Rows, use_words: bool) -> KeptRows | None:  # noqa: FBT001
         """The changed rows of some files, whose numbers in the scan are given."""
-        all_files = self.plan.before.plan.files
+        all_files = self.plan.after.files
         file = pc.index_in(all_files.column("location"), value_set=files.column("location").combine_chunks())
         pairs = np.flatnonzero(file.is_valid().to_numpy())
         numbers = file_numbers[file.drop_null().to_numpy()]
         before, after = self.before.at(pairs), self.after.at(pairs)
-        counts = pc.coalesce(
-            *(
-                each.files.column("record_count").take(pa.array(pairs))
-                for each in (self.plan.after, self.plan.before.plan)
-            )
-        )
+        counts = all_files.column("record_count").take(pa.array(pairs))
         size = sum(chunk_estimate(sets, counts) for sets in (before, after))
         first_keys, commit = first_chunk_keys(numbers), self.plan.before.commit[pairs]
         if size > scan.DRIVER_CHUNK_BYTES:
             return KeptRows(self._loaded_on_executors(before, after, first_keys, commit))
         differences = self._differences(before, after)
-        if len(differences) == 1 and len(np.unique(commit)) == 1 and use_words:
-            ((kind, bitmaps),) = differences.items()
-            words = words_of(bitmaps, numbers)
-            if words is not None:
-                change = F.lit(kind).alias(CHANGE_TYPE)
-                return KeptRows(words, (change, *commit_columns(self.plan, int(commit[0]))))
         if not differences:
             return None
+        kept = self._words(differences, numbers, commit) if use_words else None
+        if kept is not None:
+            return kept
         tables = [self._chunks(kind, bitmaps, first_keys, commit) for kind, bitmaps in differences.items()]
-        chunks = self.spark.createDataFrame(pa.concat_tables(tables))
-        return KeptRows(F.broadcast(chunks))
+        return KeptRows(F.broadcast(self.spark.createDataFrame(pa.concat_tables(tables))))
+
+    def _words(
+        self, differences: Mapping[str, Sequence[Bitmap]], numbers: Rows, commit: Rows
+    ) -> KeptRows | None:
+        """The changed rows as words; None if they are not of one kind and one commit, or not dense."""
+        if len(differences) > 1 or len(np.unique(commit)) > 1:
+            return None
+        ((kind, bitmaps),) = differences.items()
+        words = words_of(bitmaps, numbers)
+        if words is None:
+            return None
+        change = F.lit(kind).alias(CHANGE_TYPE)
+        return KeptRows(words, (change, *commit_columns(self.plan, int(commit[0]))))
 
     def _differences(self, before: DeleteSets, after: DeleteSets) -> dict[str, list[Bitmap]]:
         """The rows of each pair that were deleted and those that were inserted; without kinds that no row
