@@ -50,7 +50,7 @@ class MaintainedRun(Run):
         self.count()
 
     def maintain(self) -> None:
-        verb = self.rng.choice([self.optimize, self.optimize, self.purge, self.vacuum, self.restore])
+        verb = self.rng.choice([self.optimize, self.purge, self.vacuum, self.vacuum, self.restore])
         before = self.table.version
         verb()
         self.verify()

@@ -9,10 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from delta_log import LogWriter, add, metadata
-from delvec.delta.log_cleanup import clean_up_log
+from delta_log import LogWriter, add, metadata, protocol
+from delvec.delta.log_cleanup import clean_up_log, remove_expired
+from delvec.delta.snapshot import Snapshot
 from delvec.delta.table import DeltaTable
-from delvec.errors import InvalidOperationError, StorageError
+from delvec.errors import InvalidOperationError, StorageError, UnsupportedFeatureError
+from delvec.row_delta import (
+    Committed,
+    MetadataChange,
+    Operation,
+    Read,
+    Request,
+    RowDelta,
+    Verb,
+    VersionTaken,
+)
 
 DAY = 86_400
 V2 = ("deletionVectors", "v2Checkpoint")
@@ -219,3 +230,59 @@ def test_a_failure_is_only_logged(
         assert table.checkpoint() == 60
     assert "expired log files were not removed" in caplog.text
     assert log.commits() == list(range(61))
+
+
+def set_property(table: DeltaTable, base: Snapshot, value: str) -> object:
+    properties = {"delvec.test": value}
+    request = Request(Operation.SET_PROPERTIES, properties=properties)
+    change = MetadataChange(properties=properties)
+    return table.commit(base, RowDelta(base.base, request, Read(blind=True), Verb.ALTER, metadata=change))
+
+
+def test_a_version_that_was_cleaned_up_is_not_committed_again(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.writer.classic(20)
+    log.writer.classic(40)
+    table = log.table
+    stale = table.snapshot(5)
+    log.clean()
+    assert 6 not in log.commits()
+    assert set_property(table, stale, "lost") == VersionTaken(6)
+    assert 6 not in log.commits()
+    assert set_property(table, table.snapshot(), "kept") == Committed(61)
+
+
+def test_commits_of_the_last_hour_stay_whatever_the_retention(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.writer.classic(40)
+    now = int(time.time() * 1000)
+    for version in range(39, 61):
+        log.age(f"{version:020d}.json", 1 / 48)
+    remove_expired(log.writer.storage, log.table.snapshot(), now, now_ms=now)
+    assert log.commits() == list(range(61))
+    for version in range(39, 50):
+        log.age(f"{version:020d}.json", 1 / 12)
+    remove_expired(log.writer.storage, log.table.snapshot(), now, now_ms=now)
+    assert log.commits() == list(range(40, 61))
+
+
+def test_a_table_opened_before_a_clean_up_still_has_its_tombstones(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.writer.classic(20)
+    table = log.table
+    assert table.snapshot().state.checkpoint is not None
+    log.writer.classic(25)
+    log.clean()
+    assert not any(name.startswith(f"{20:020d}.checkpoint") for name in log.names())
+    assert table.snapshot().tombstones().num_rows == log.table.snapshot().tombstones().num_rows
+    assert table.checkpoint() == 60
+
+
+def test_no_checkpoint_of_a_table_with_a_feature_that_delvec_does_not_know(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    unknown = protocol()
+    unknown["protocol"]["writerFeatures"].append("futureThing")
+    log.writer.commit(unknown)
+    with pytest.raises(UnsupportedFeatureError, match="futureThing"):
+        log.table.checkpoint()
+    assert not any("checkpoint" in name for name in log.names())

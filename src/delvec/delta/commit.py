@@ -25,7 +25,7 @@ from delvec.delta.commit_times import next_timestamp, with_enablement
 from delvec.delta.extra_actions import ExtraActions, extra_actions
 from delvec.delta.features import DELETION_VECTORS
 from delvec.delta.file_actions import FileChanges, file_changes, measured
-from delvec.delta.log_files import LOG
+from delvec.delta.log_files import LOG, list_log
 from delvec.delta.metadata_change import TableState
 from delvec.delta.metrics import execution_metrics
 from delvec.delta.restore import restored_adds
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from delvec.delta.snapshot import Snapshot
 
 Clock = Callable[[], int]
+
+TRUSTED_SECONDS = 600
+"""For how long after a version was the newest one a commit on top of it needs no look at the log."""
 
 
 def now_ms() -> int:
@@ -86,6 +89,9 @@ def commit(
     prepared = _with_restored(storage, _PreparedDelta(delta, base, state, files, extra, str(new_id())))
     files = prepared.files
     version = base.version + 1
+    if _is_outdated(storage, base):
+        _discard(storage, files)
+        return VersionTaken(version)
     try:
         outcome = _put(storage, version, _lines(storage, prepared, clock()), prepared.txn_id)
     except _PutFailedError as failed:
@@ -100,6 +106,17 @@ def commit(
         return Committed(version, files.metrics)
     _discard(storage, files)
     return VersionTaken(version)
+
+
+def _is_outdated(storage: Storage, base: Snapshot) -> bool:
+    """Whether the log has a later version, though the next version may be free: clean-up removes old commits.
+
+    Clean-up keeps the commits of the last hour (`log_cleanup`). So if the base was the newest version some
+    minutes ago, a free version is free because nobody committed it.
+    """
+    if base.is_draft or base.seen_newest_within(TRUSTED_SECONDS):
+        return False
+    return list_log(storage, since=base.version).latest > base.version
 
 
 def _verify_delta(base: Snapshot, delta: RowDelta) -> None:

@@ -31,7 +31,7 @@ from delvec.delta.descriptor import vector_files
 from delvec.delta.extra_actions import ExtraActions
 from delvec.delta.features import CHECKPOINT_PROTECTION, DELETION_VECTORS
 from delvec.delta.history import CommitTimes, as_datetime
-from delvec.delta.log_cleanup import remove_expired
+from delvec.delta.log_cleanup import YOUNGEST_MS, remove_expired
 from delvec.delta.log_files import list_log
 from delvec.delta.metadata_change import TableState
 from delvec.delta.properties import is_on
@@ -122,7 +122,9 @@ def _truncating_steps(table: DeltaTable) -> Steps:
     retention = properties.duration_ms(
         newest.properties, properties.TRUNCATED_RETENTION, properties.TRUNCATED_RETENTION_DEFAULT
     )
-    remove_expired(table.storage, newest, (now_ms() - retention) // _MINUTE_MS * _MINUTE_MS)
+    retention = max(retention, YOUNGEST_MS)
+    now = now_ms()
+    remove_expired(table.storage, newest, (now - retention) // _MINUTE_MS * _MINUTE_MS, now_ms=now)
     last = _last_with_vectors(table.storage)
     if last is not None:
         raise _wait(table, newest, last, retention)

@@ -27,6 +27,11 @@ from delvec.storage import Storage, in_parallel
 if TYPE_CHECKING:
     from delvec.delta.snapshot import Snapshot
 
+YOUNGEST_MS = 3_600_000
+"""The age of the youngest commit that may be removed. A writer that finds the next version free relies on
+it (`commit`): the version is not free because its commit was removed.
+"""
+
 _DAY_MS = 86_400_000
 # Commits, checkpoints of all kinds, checksums, and compactions by their first version.
 _OF_VERSION = re.compile(r"(\d{20})\.(?:json|crc|checkpoint\..*|\d{20}\.compacted\.json)")
@@ -36,11 +41,12 @@ def clean_up_log(storage: Storage, snapshot: Snapshot, *, now_ms: int) -> None:
     """Remove the log files that are older than the table's retention, if its properties allow that."""
     if snapshot.properties.get(properties.LOG_CLEANUP, "true").lower() != "true":
         return
-    remove_expired(storage, snapshot, _cutoff_ms(snapshot, now_ms))
+    remove_expired(storage, snapshot, _cutoff_ms(snapshot, now_ms), now_ms=now_ms)
 
 
-def remove_expired(storage: Storage, snapshot: Snapshot, cutoff_ms: int) -> None:
-    """Remove the log files that versions since ``cutoff_ms`` do not need."""
+def remove_expired(storage: Storage, snapshot: Snapshot, cutoff_ms: int, *, now_ms: int) -> None:
+    """Remove the log files that versions since ``cutoff_ms`` do not need. Commits of the last hour stay."""
+    cutoff_ms = min(cutoff_ms, now_ms - YOUNGEST_MS)
     listing = list_log(storage)
     oldest = _oldest_kept(storage, snapshot, listing, cutoff_ms)
     if oldest is None or oldest < _protected_before(snapshot):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -14,11 +15,13 @@ import pyarrow.compute as pc
 from delvec.chunked import one_chunk
 from delvec.delta import planning
 from delvec.delta.actions import DomainMetadata, Metadata
+from delvec.delta.checkpoint_reader import DamagedCheckpointError
 from delvec.delta.features import COLUMN_MAPPING, DELETION_VECTORS, Protocol, verify_readable
 from delvec.delta.log_reader import LogState, tombstones
 from delvec.delta.metadata_change import DRAFT_VERSION, TableState, state_after
 from delvec.delta.partition_values import SPEC_ID, verify_partitions_writable
 from delvec.delta.properties import MAPPING_MODE, isolation
+from delvec.delta.recovery import load_version
 from delvec.delta.rules import write_rules
 from delvec.delta.schema import MAPPING_ID, MAPPING_NAME, MAPPING_NONE, parse_schema
 from delvec.delta.stats.facts import SnapshotFacts
@@ -44,6 +47,7 @@ class Snapshot:
     def __init__(self, storage: Storage, state: LogState) -> None:
         self.storage = storage
         self.state = state
+        self._seen_newest: float | None = None
         self._facts: dict[str, SnapshotFacts] = {}
         self._resolved_change: tuple[MetadataChange, TableState] | None = None
         protocol, metadata = state.small.protocol, state.small.metadata
@@ -57,6 +61,14 @@ class Snapshot:
         verify_readable(protocol, storage.root)
         _verify_provider(metadata, storage.root)
         self._verify_vectors_allowed()
+
+    def saw_newest(self, at: float) -> None:
+        """Record that this was the newest version at this time (of ``time.monotonic``)."""
+        self._seen_newest = at
+
+    def seen_newest_within(self, seconds: float) -> bool:
+        """Whether this is known to have been the newest version at some time in the last ``seconds``."""
+        return self._seen_newest is not None and time.monotonic() - self._seen_newest < seconds
 
     @property
     def version(self) -> int:
@@ -185,8 +197,14 @@ class Snapshot:
         return {name: value for name, value in details.items() if value not in (None, [])}
 
     def tombstones(self) -> pa.Table:
-        """The removed files, as ``actions.REMOVES_SCHEMA``. Reads the checkpoint again."""
-        return tombstones(self.storage, self.state)
+        """The removed files, as ``actions.REMOVES_SCHEMA``. Reads the checkpoint again, or a newer one if
+        that was removed since.
+        """
+        try:
+            return tombstones(self.storage, self.state)
+        except DamagedCheckpointError:
+            state, _ = load_version(self.storage, self.version)
+            return tombstones(self.storage, state)
 
     def facts(self, *, time_zone: str = "UTC") -> SnapshotFacts:
         """Statistics and partition values of all live files. Parsed columns are kept."""

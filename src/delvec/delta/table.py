@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ from delvec.delta.properties import (
 from delvec.delta.recovery import load_version
 from delvec.delta.snapshot import Snapshot
 from delvec.delta.winners import read_winner
+from delvec.delta.writer_features import verify_writable
 from delvec.errors import CommitConflictError, FormatError, InvalidOperationError, StorageError
 from delvec.partition_spec import PartitionField, identity_fields
 from delvec.retention import Protected, RetentionRules, Unneeded
@@ -174,6 +176,7 @@ class DeltaTable:
     def checkpoint(self) -> int:
         """Write a checkpoint of the newest version, unless it has one. Returns the version."""
         snapshot = self._newest()
+        verify_writable(snapshot, rows=False)  # a feature that delvec does not know may have its own actions
         write_checkpoint(self.storage, snapshot, now_ms=commit.now_ms())
         self._clean_up(snapshot)
         return snapshot.version
@@ -263,10 +266,12 @@ class DeltaTable:
         return CommitTimes(self.storage, listing, latest.properties)
 
     def _newest(self) -> Snapshot:
+        started = time.monotonic()
         if self._latest is None or not self._advanced():
             state, listing = load_version(self.storage)
             self._keep(Snapshot(self.storage, state), listing)
         assert self._latest is not None
+        self._latest.saw_newest(started)
         return self._latest
 
     def _advanced(self) -> bool:
