@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import changes, cold, log, optimize, requests, scan, vacuum, vectors, write, writers
+from bench import changes, cold, count, log, optimize, requests, scan, vacuum, vectors, write, writers
 from bench.harness import Figure, Section, as_seconds, machine
 
 PACKAGES = ("pyroaring", "numpy", "pyarrow", "obstore", "deltalake", "pyspark")
@@ -48,6 +48,7 @@ BENCHES: dict[str, Callable[..., list[Section]]] = {
     "write": write.bench,
     "changes": changes.bench,
     "cold": cold.bench,
+    "count": count.bench,
     "writers": writers.bench,
     "requests": requests.bench,
     "vacuum": vacuum.bench,
