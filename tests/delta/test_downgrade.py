@@ -26,8 +26,9 @@ from delvec.delta.features import Protocol
 from delvec.delta.protocol_upgrade import lowered
 from delvec.delta.table import DeltaTable
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
-from delvec.row_delta import MetadataChange, Operation, Read, Request, RowDelta, Verb, VersionTaken
-from delvec.spark.drop_vectors import VectorsDropped, drop_vectors
+from delvec.row_delta import Operation, RowDelta, VersionTaken
+from delvec.spark.drop_vectors import drop_vectors
+from vector_dropping import dropped, purge, set_properties
 
 VECTORS = "delta.enableDeletionVectors"
 PROTECTED = "delta.requireCheckpointProtectionBeforeVersion"
@@ -43,44 +44,6 @@ def table(tmp_path: Path) -> DeltaTable:
     delete_ids(made, [1, 2])
     delete_ids(made, [3])
     return made
-
-
-def set_properties(table: DeltaTable, properties: Any) -> None:
-    snapshot = table.snapshot()
-    request = Request(Operation.SET_PROPERTIES, properties=properties)
-    change = MetadataChange(properties=properties)
-    delta = RowDelta(snapshot.base, request, Read(blind=True), Verb.ALTER, metadata=change)
-    committed(table.commit(snapshot, delta))
-
-
-def purge(table: DeltaTable) -> None:
-    """Rewrite the only file without its deleted rows."""
-    snapshot = table.snapshot()
-    kept = [0, *range(4, 10)]
-    rows = numbers(0, 10).take(kept)
-    from delta_writer import append_delta
-
-    files = append_delta(snapshot, rows)
-    plan = snapshot.plan()
-    delta = RowDelta(
-        snapshot.base,
-        Request(Operation.COMPACT),
-        Read(),
-        Verb.COMPACT,
-        added=files.added,
-        removed=plan.files.column("file_id").combine_chunks(),
-        data_change=False,
-    )
-    committed(table.commit(snapshot, delta))
-
-
-def dropped(table: DeltaTable, *, truncate_history: bool = False) -> VectorsDropped:
-    return drop_vectors(
-        table,
-        lambda change: set_properties(table, change),
-        lambda: purge(table),
-        truncate_history=truncate_history,
-    )
 
 
 def operations(table: DeltaTable) -> list[str]:

@@ -1,4 +1,4 @@
-"""RESTORE of delvec and of Delta-Spark on copies of one table: the same files, vectors, metrics and schema."""
+"""RESTORE of delvec and of Delta-Spark on copies of a table: the same files, vectors, metrics and schema."""
 
 from __future__ import annotations
 
