@@ -15,10 +15,11 @@ PACKAGES = ("deltalake==0.9.0", "pyarrow<15", "numpy<2")
 SECONDS = 600
 
 READ = """
-import json, sys
+import json, os, sys
 from deltalake import DeltaTable
 table = DeltaTable(sys.argv[1])
-print(json.dumps(table.to_pyarrow_table().to_pylist(), default=str))
+print(json.dumps(table.to_pyarrow_table().to_pylist(), default=str), flush=True)
+os._exit(0)  # this pyarrow may abort while it stops its threads
 """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,14 @@ def state(table: Any, location: Path) -> tuple[Any, ...]:
     last = sorted((location / "_delta_log").glob("*.json"))[-1]
     actions = [json.loads(line) for line in last.read_text().splitlines()]
     (info,) = (action["commitInfo"] for action in actions if "commitInfo" in action)
+    # Delta-Spark gives these names with any change of metadata, also where rows need no ids yet.
+    names_of_ids = "delta.rowTracking.materialized"
+    properties = {
+        key: value for key, value in snapshot.properties.items() if not key.startswith(names_of_ids)
+    }
     return (
         live,
-        snapshot.metadata,
+        replace(snapshot.metadata, configuration=properties),
         snapshot.protocol,
         {name: one.configuration for name, one in snapshot.domains.items()},
         info["operation"],
