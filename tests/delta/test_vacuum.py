@@ -305,8 +305,9 @@ def test_an_unknown_writer_feature_refuses(files: Files, features: tuple[str, ..
     assert files.vacuum(dry_run=True).files == 1
     known["protocol"]["writerFeatures"] += ["futureFiles"]
     files.log.commit(known)
-    with pytest.raises(UnsupportedFeatureError, match="writer feature futureFiles"):
-        files.vacuum()
+    for dry_run in (True, False):
+        with pytest.raises(UnsupportedFeatureError, match="writer feature futureFiles"):
+            files.vacuum(dry_run=dry_run)
     assert files.files() == {"a"}
 
 
