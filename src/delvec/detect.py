@@ -9,6 +9,7 @@ If there is no table, the error says what is there instead.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -40,6 +41,8 @@ _FIRST_COMMIT = f"{LOG}/{0:020d}.json"
 _METADATA = "metadata"
 _VERSION_HINT = f"{_METADATA}/version-hint.text"
 _METADATA_FILE = ".metadata.json"
+_DELTA_FILE = re.compile(rf"(.+?)/{LOG}/.+", re.DOTALL)
+_ICEBERG_FILE = re.compile(rf"(.+?)/{_METADATA}/([^/]*\.metadata\.json|version-hint\.text)", re.DOTALL)
 _DATA_FILE = ".parquet"
 _MAX_NAMES_LISTED = 1000  # below a folder that is not a table, to describe what is in it
 
@@ -52,12 +55,19 @@ class Format:
     metadata  the folder inside a table that has the metadata
     is_at     whether a table of this format is at the storage's root
     table     the table at the storage's root, existing or new; None: delvec only recognizes the format
+    mark      a pattern of paths that only a table has; its first group is the table's folder
     """
 
     title: str
     metadata: str
     is_at: Callable[[Storage], bool]
     table: Callable[[Storage], Table] | None
+    mark: re.Pattern[str]
+
+    def folder_of(self, path: str) -> str | None:
+        """The folder of the table that has a file at this path; None if the path does not say."""
+        found = self.mark.fullmatch(path)
+        return None if found is None else found[1]
 
 
 def _is_delta(storage: Storage) -> bool:
@@ -72,8 +82,8 @@ def _is_iceberg(storage: Storage) -> bool:
 
 
 FORMATS: dict[str, Format] = {
-    DELTA: Format("Delta", LOG, _is_delta, DeltaTable),
-    ICEBERG: Format("Iceberg", _METADATA, _is_iceberg, None),
+    DELTA: Format("Delta", LOG, _is_delta, DeltaTable, _DELTA_FILE),
+    ICEBERG: Format("Iceberg", _METADATA, _is_iceberg, None, _ICEBERG_FILE),
 }
 """All formats by name. If a location has metadata of several formats, the first of them is its format."""
 
@@ -114,8 +124,13 @@ def new_table(location_text: str, table_format: str, options: Mapping[str, str] 
 
 
 def table_of_files(location_text: str, table_format: str, options: Mapping[str, str] | None = None) -> Table:
-    """The table that a folder of data files is to become; refuses a location where a table exists."""
-    return _absent_table(open_storage(location_text, options), table_format)
+    """The table that a folder of data files is to become. Refuses a location where a table exists, and one
+    with a table below: not all files of that table are live.
+    """
+    storage = open_storage(location_text, options)
+    table = _absent_table(storage, table_format)
+    _verify_no_table_below(storage)
+    return table
 
 
 def _absent_table(storage: Storage, table_format: str) -> Table:
@@ -148,12 +163,26 @@ def _verify_no_data(storage: Storage) -> None:
         )
 
 
+def _verify_no_table_below(storage: Storage) -> None:
+    for entry in storage.list():
+        for table_format in FORMATS.values():
+            folder = table_format.folder_of(entry.path)
+            if folder is not None and not _is_hidden(folder):
+                raise InvalidOperationError(
+                    f"the folder {folder} is a table ({table_format.title}), expected only files that belong "
+                    f"to no table: {storage.root}"
+                )
+
+
 def _is_data(path: str) -> bool:
     """Whether Spark would read the file as part of a Parquet folder (no part of its path is hidden). Files
     of a crashed ``create`` are ignored.
     """
-    hidden = (part[:1] in ("_", ".") and "=" not in part for part in path.split("/"))
-    return path.endswith(_DATA_FILE) and not any(hidden) and not has_file_id(path)
+    return path.endswith(_DATA_FILE) and not _is_hidden(path) and not has_file_id(path)
+
+
+def _is_hidden(path: str) -> bool:
+    return any(part[:1] in ("_", ".") and "=" not in part for part in path.split("/"))
 
 
 def write_sample_table(location_text: str, options: Mapping[str, str] | None = None) -> Table:

@@ -244,8 +244,11 @@ class Vacuumable(Protocol):
         """How vacuum treats the table. Refuses a table with a feature that delvec does not know, by name."""
         ...
 
-    def protected(self, cutoff_ms: int) -> Protected:
-        """The files that the newest version needs, and those that were removed at ``cutoff_ms`` or later."""
+    def protected(self, cutoff_ms: int, *, after: int | None = None) -> Protected:
+        """The files that the newest version needs, and those that were removed at ``cutoff_ms`` or later.
+
+        ``after``: the version of an earlier answer. Files that only that answer has may be left out.
+        """
         ...
 
     def unneeded(self) -> Unneeded:

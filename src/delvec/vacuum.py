@@ -14,7 +14,6 @@ Memory holds columns of paths, sizes and times, never an object for each file.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -52,6 +51,7 @@ MAX_PATHS = 1000
 FILES_LISTED, FILES_DELETED = "files listed", "files deleted"
 
 _HOUR_MS = 3_600_000
+_MAX_HOURS = 10**9  # more than 100,000 years
 _MAX_RECORD_ATTEMPTS = 100
 _DELETED_AT_ONCE = 1000  # files: as many as an object store deletes by one request
 _BATCH = 8 * _DELETED_AT_ONCE
@@ -166,8 +166,10 @@ def _now_ms() -> int:
 def _retention_ms(hours: float | None, rules: RetentionRules, *, force: bool, where: str) -> int | None:
     if hours is None:
         return None
-    if isinstance(hours, bool) or not isinstance(hours, int | float) or not math.isfinite(hours) or hours < 0:
-        raise InvalidOperationError(f"retain_hours is {hours!r}, expected a number of hours, 0 or more")
+    if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 <= hours <= _MAX_HOURS:
+        raise InvalidOperationError(
+            f"retain_hours is {hours!r}, expected a number of hours, 0 or more and at most {_MAX_HOURS}"
+        )
     retain_ms = int(hours * _HOUR_MS)
     if retain_ms < rules.default_ms and not force:
         default = f"{rules.default_ms / _HOUR_MS:g} ({rules.property})"
@@ -255,7 +257,7 @@ def _delete(run: _Run, garbage: _Garbage) -> VacuumResult:
     files = size = 0
     while len(garbage.files):
         if run.table.snapshot().version != garbage.checked:
-            _leave_protected(run, garbage, run.answers.protected(run.cutoff_ms))
+            _leave_protected(run, garbage, run.answers.protected(run.cutoff_ms, after=garbage.checked))
         batch = garbage.files.slice(0, _BATCH)
         garbage.files = garbage.files.slice(_BATCH)
         in_parallel(storage.delete, _groups(run, batch))

@@ -117,7 +117,13 @@ def test_a_later_hint_stays(log: LogWriter, known: object, expected: int) -> Non
         ("interval 1500 microseconds", 1),
         ("1 hour 2 nanoseconds", 3_600_000),
         ("interval 1 month", None),
+        ("interval\t7\n days ", 604_800_000),
         ("a while", None),
+        ("1 millihour", None),
+        ("1 days2 hours", None),
+        ("٣ days", None),
+        ("interval 99999999999999 weeks", None),
+        (f"interval {'9' * 5000} days", None),
         ("", None),
     ],
 )

@@ -30,6 +30,7 @@ def deletes(*descriptors: dict[str, Any] | None) -> tuple[list[Any], list[dict[s
 def test_the_published_name_with_a_random_prefix() -> None:
     assert vector_file("s3://mytable", PREFIXED) == f"s3://mytable/ab/deletion_vector_{UUID}.bin"
     assert vector_file("/t", PREFIXED[2:]) == f"/t/deletion_vector_{UUID}.bin"
+    assert vector_file("/t", f"ab//./c/{PREFIXED[2:]}") == f"/t/ab/c/deletion_vector_{UUID}.bin"
 
 
 def test_stored_absolute_and_inline_side_by_side() -> None:

@@ -182,3 +182,23 @@ def test_a_new_table_may_be_where_other_files_are(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"")
     assert detect.new_table(str(tmp_path), "delta").format == "delta"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        (f"a/b/_delta_log/{0:020d}.json", r"the folder a/b is a table \(Delta\), expected only files"),
+        ("p=1/_delta_log/_last_checkpoint", r"the folder p=1 is a table \(Delta\)"),
+        ("a/metadata/v1.metadata.json", r"the folder a is a table \(Iceberg\)"),
+        ("a/metadata/version-hint.text", r"the folder a is a table \(Iceberg\)"),
+    ],
+)
+def test_a_table_below_a_folder_of_files_is_refused(tmp_path, metadata, message):
+    touch(tmp_path, "x.parquet", metadata)
+    with pytest.raises(InvalidOperationError, match=message):
+        detect.table_of_files(str(tmp_path), "delta")
+
+
+def test_other_folders_below_a_folder_of_files(tmp_path):
+    touch(tmp_path, "x.parquet", "metadata/x.parquet", "_old/_delta_log/0.json", "a/metadata/x.json")
+    assert detect.table_of_files(str(tmp_path), "delta").location == str(tmp_path)

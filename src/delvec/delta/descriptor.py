@@ -34,7 +34,8 @@ def vector_file(root: str, encoded: str) -> str:
             f"vector name {encoded!r} has {len(encoded)} characters, expected at least {_UUID_CHARACTERS}"
         )
     prefix, name = encoded[:-_UUID_CHARACTERS], encoded[-_UUID_CHARACTERS:]
-    if prefix.startswith("/") or ".." in prefix.split("/"):
+    folders = [part for part in prefix.split("/") if part not in ("", ".")]
+    if prefix.startswith("/") or ".." in folders:
         raise CorruptVectorError(
             f"vector name {encoded!r} points outside the table, expected a folder inside {root}"
         )
@@ -42,9 +43,7 @@ def vector_file(root: str, encoded: str) -> str:
         identifier = uuid.UUID(bytes=z85.decode(name))
     except FormatError as error:
         raise CorruptVectorError(f"vector name {encoded!r} does not end in a UUID in Z85: {error}") from None
-    return location.join(
-        root, f"{prefix}/deletion_vector_{identifier}.bin" if prefix else f"deletion_vector_{identifier}.bin"
-    )
+    return location.join(root, "/".join([*folders, f"deletion_vector_{identifier}.bin"]))
 
 
 def deletes_of(root: str, adds: pa.Table, locations: pa.Array) -> tuple[pa.Array, pa.Table]:

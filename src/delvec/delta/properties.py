@@ -54,7 +54,9 @@ VERB_ISOLATION = {verb: f"write.{verb}.isolation-level" for verb in (Verb.DELETE
 
 DEFAULT_CHECKPOINT_INTERVAL = 10
 
-_INTERVAL = re.compile(r"(interval\s+)?(\d+\s+(nano|micro|milli)?(second|minute|hour|day|week)s?\s*)+", re.I)
+_QUANTITY = r"[0-9]{1,19}\s+(?:(?:nano|micro|milli)?second|minute|hour|day|week)s?"
+_INTERVAL = re.compile(rf"(?:interval\s+)?{_QUANTITY}(?:\s+{_QUANTITY})*", re.IGNORECASE | re.ASCII)
+_MAX_DURATION_MS = (1 << 63) // 1000  # Spark's intervals have 64-bit microseconds
 _NANOSECONDS = {
     "nanosecond": 1,
     "microsecond": 1000,
@@ -65,7 +67,8 @@ _NANOSECONDS = {
     "day": 86_400 * 1_000_000_000,
     "week": 604_800 * 1_000_000_000,
 }
-_SIZE = re.compile(r"(\d+)\s*([kmgt]?)b?", re.IGNORECASE)
+_NUMBER = re.compile(r"[0-9]{1,19}")
+_SIZE = re.compile(r"([0-9]{1,19})\s*([kmgt]?)b?", re.IGNORECASE | re.ASCII)
 _SHARE = re.compile(r"0?\.[0-9]+")
 _SIZE_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
@@ -77,15 +80,15 @@ def _one_of(*values: str) -> Check:
 
 
 def _is_count(text: str) -> bool:
-    return text.isdecimal() and 0 < int(text) <= 0x7FFFFFFF
+    return _NUMBER.fullmatch(text) is not None and 0 < int(text) <= 0x7FFFFFFF
 
 
 def _is_column_count(text: str) -> bool:
-    return text == "-1" or (text.isdecimal() and int(text) <= 0x7FFFFFFF)
+    return text == "-1" or (_NUMBER.fullmatch(text) is not None and int(text) <= 0x7FFFFFFF)
 
 
 def _is_interval(text: str) -> bool:
-    return _INTERVAL.fullmatch(text.strip()) is not None
+    return interval_ms(text) is not None
 
 
 def _is_size(text: str) -> bool:
@@ -212,11 +215,12 @@ def size(properties: Mapping[str, str], name: str, default: int) -> int:
 
 def interval_ms(text: str) -> int | None:
     """Milliseconds of ``interval 1 week`` or ``2 days 3 hours``; None if the text is not an interval."""
-    if not _is_interval(text):
+    if _INTERVAL.fullmatch(text.strip()) is None:
         return None
     words = text.lower().split()[text.strip().lower().startswith("interval") :]
     pairs = zip(words[::2], words[1::2], strict=True)
-    return sum(int(number) * _NANOSECONDS[unit.removesuffix("s")] for number, unit in pairs) // 1_000_000
+    duration = sum(int(number) * _NANOSECONDS[unit.removesuffix("s")] for number, unit in pairs) // 1_000_000
+    return duration if duration < _MAX_DURATION_MS else None
 
 
 def duration_ms(properties: Mapping[str, str], name: str, default: str) -> int:

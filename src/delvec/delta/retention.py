@@ -51,12 +51,14 @@ def file_retention_ms(snapshot: Snapshot) -> int:
     return duration_ms(snapshot.properties, FILE_RETENTION, FILE_RETENTION_DEFAULT)
 
 
-def protected(storage: Storage, snapshot: Snapshot, cutoff_ms: int, *, now_ms: int) -> Protected:
-    """The files of the newest version and of tombstones since ``cutoff_ms``, with all their vectors."""
-    removes = _since(snapshot.tombstones(), cutoff_ms)
-    if snapshot.state.checkpoint is not None and cutoff_ms < now_ms - file_retention_ms(snapshot):
-        # The checkpoint has dropped tombstones that are older than the table's own retention.
-        removes = concat([removes, _since(_removes_in_commits(storage, cutoff_ms), cutoff_ms)])
+def protected(storage: Storage, snapshot: Snapshot, cutoff_ms: int, *, after: int | None = None) -> Protected:
+    """The files of the newest version and of tombstones since ``cutoff_ms``, with all their vectors.
+
+    A checkpoint drops tombstones by the retention that the table had then, which may have been shorter. So
+    the commits are read too; with ``after`` only those after this version.
+    """
+    in_commits = _removes_in_commits(storage, cutoff_ms, after)
+    removes = _since(concat([snapshot.tombstones(), in_commits]), cutoff_ms)
     parts = []
     for actions in (snapshot.adds, removes):
         parts += [location.resolve_many(storage.root, actions.column("path"))]
@@ -108,9 +110,9 @@ def _since(removes: pa.Table, cutoff_ms: int) -> pa.Table:
     return removes.filter(pc.greater_equal(times, cutoff_ms))
 
 
-def _removes_in_commits(storage: Storage, cutoff_ms: int) -> pa.Table:
+def _removes_in_commits(storage: Storage, cutoff_ms: int, after: int | None) -> pa.Table:
     """The removes of all commits whose files were written at ``cutoff_ms`` or later."""
-    commits = list_log(storage).commits.values()
+    commits = list_log(storage, since=None if after is None else after + 1).commits.values()
     recent = [entry for entry in commits if entry.modified.timestamp() * 1000 >= cutoff_ms]
     return concat([REMOVES_SCHEMA.empty_table(), *in_parallel(lambda one: _removes(storage, one), recent)])
 

@@ -165,9 +165,9 @@ class DeltaTable:
         """How vacuum treats the table."""
         return retention.retention_rules(self._newest())
 
-    def protected(self, cutoff_ms: int) -> Protected:
+    def protected(self, cutoff_ms: int, *, after: int | None = None) -> Protected:
         """The files that the newest version needs, and those of tombstones since ``cutoff_ms``."""
-        return retention.protected(self.storage, self._newest(), cutoff_ms, now_ms=commit.now_ms())
+        return retention.protected(self.storage, self._newest(), cutoff_ms, after=after)
 
     def unneeded(self) -> Unneeded:
         """The removed files that the log still records."""

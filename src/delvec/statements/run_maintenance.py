@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from decimal import Decimal
+
 from pyspark.sql import DataFrame
 
 from delvec.errors import InvalidOperationError
@@ -14,6 +17,8 @@ from delvec.table import Table
 
 RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 """Delta-Spark's setting. If it is false, VACUUM may keep files for less time than the table says."""
+
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 def vacuum(frames: Frames, statement: Vacuum) -> DataFrame:
@@ -41,9 +46,15 @@ def generate_manifest(frames: Frames, statement: GenerateManifest) -> None:
 
 
 def _hours(frames: Frames, span: Span) -> float:
-    token = span.tokens[-1]
-    given = frames.parameters.value(token) if token.kind is Kind.MARKER else span.text.replace(" ", "")
-    try:
-        return float(given)
-    except (TypeError, ValueError):
-        raise InvalidOperationError(f"RETAIN is {given!r}, expected a number of hours") from None
+    """One number, or one marker whose value is a number. An expression is refused, not calculated."""
+    token, *others = span.tokens
+    given: object = span.text
+    if not others and token.kind is Kind.MARKER:
+        given = frames.parameters.value(token)
+    elif not others and _NUMBER.fullmatch(token.text):
+        given = float(token.text)
+    if isinstance(given, Decimal) and given.is_finite():
+        given = float(given)
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise InvalidOperationError(f"RETAIN is {given!r}, expected a number of hours")
+    return given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ def _is_toy(storage: Storage) -> bool:
     return bool(storage.list_folder(MANIFESTS))
 
 
-TOY = detect.Format("Toy", MANIFESTS, _is_toy, ToyTable)
+TOY = detect.Format("Toy", MANIFESTS, _is_toy, ToyTable, re.compile(rf"(.+?)/{MANIFESTS}/.+"))
 
 
 @dataclass(frozen=True)
