@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -200,6 +201,9 @@ class ToyTable:
         changes = {name.format(f.title()): getattr(counts, f) for f in ("inserted", "updated", "deleted")}
         return {k: v for k, v in (changes | {"numOutputRows": counts.new}).items() if v is not None}
 
+    def total_metrics(self, metrics: Sequence[Mapping[str, int]]) -> Mapping[str, int]:
+        return sum(map(Counter, metrics), Counter())
+
     def created_at(self) -> dt.datetime | None:
         return self.committed_at(0)
 
@@ -207,10 +211,8 @@ class ToyTable:
         return dt.datetime.fromisoformat(self._manifest(version).commit["time"])
 
     def history(self, limit: int | None = None) -> pa.Table:
-        versions = sorted(_versions(self.storage), reverse=True)[:limit]
-        rows = [
-            {"version": v, "timestamp": self.committed_at(v), **self._manifest(v).commit} for v in versions
-        ]
+        found = [self._manifest(v) for v in sorted(_versions(self.storage), reverse=True)[:limit]]
+        rows = [{"version": m.version, "timestamp": self.committed_at(m.version), **m.commit} for m in found]
         return pa.Table.from_pylist(rows, schema=HISTORY_SCHEMA)
 
     def _manifest(self, version: int) -> Manifest:
@@ -278,8 +280,7 @@ def _position_file(snapshot: ToySnapshot, path: str, rows: bytes) -> dict[str, A
 
 
 def _put(snapshot: ToySnapshot, suffix: str, data: bytes) -> dict[str, Any]:
-    name = f"deletes/{uuid.uuid4()}.{suffix}"
-    snapshot.storage.put(name, data)
+    snapshot.storage.put(name := f"deletes/{uuid.uuid4()}.{suffix}", data)
     return {"location": location.join(snapshot.location, name), "length": len(data)}
 
 
