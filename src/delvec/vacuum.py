@@ -15,6 +15,7 @@ Memory holds columns of paths, sizes and times, never an object for each file.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -42,7 +43,7 @@ from delvec.row_delta import (
     Verb,
     VersionTaken,
 )
-from delvec.storage import STAGED_NAME, WALKED_SCHEMA, in_parallel
+from delvec.storage import LINK, STAGED_NAME, WALKED_SCHEMA, in_parallel
 
 VERB = "vacuum"
 MAX_PATHS = 1000
@@ -100,12 +101,13 @@ class _Run:
 class _Garbage:
     """Old files and empty old folders, as ``WALKED_SCHEMA``, of which the protected ones are left out.
 
-    ``checked`` is the version that was asked last.
+    ``has_links``: a folder of the table has a second path. ``checked`` is the version that was asked last.
     """
 
     files: pa.Table
     folders: pa.Table
     listed_folders: int
+    has_links: bool
     checked: int = field(default=-1)
 
     @property
@@ -138,6 +140,7 @@ def vacuum(
     run = _Run(table, table, rules, retain_ms, force, max(0, _now_ms() - kept_ms), report or _unreported)
     garbage = _list(run)
     _leave_protected(run, garbage, table.protected(run.cutoff_ms))
+    garbage.folders = _emptied(garbage)
     if dry_run:
         return _result(run, garbage, garbage.checked, paths=tuple(_first_paths(run, garbage)))
     record = VacuumRecord(
@@ -175,8 +178,8 @@ def _retention_ms(hours: float | None, rules: RetentionRules, *, force: bool, wh
         default = f"{rules.default_ms / _HOUR_MS:g} ({rules.property})"
         raise InvalidOperationError(
             f"retain_hours is {hours:g}, expected at least {default}: "
-            f"a shorter time removes files that readers of older versions and slow writers still need; "
-            f"force=True allows it: {where}"
+            f"a shorter time removes files that readers of older versions still need, and a running writer "
+            f"may then commit files that are gone; force=True allows it: {where}"
         )
     return retain_ms
 
@@ -191,8 +194,10 @@ def _list(run: _Run) -> _Garbage:
             other_tables.add(parent)
         return _in_staging(folder) or not run.rules.hidden.has(name)
 
-    parts, folders = [WALKED_SCHEMA.empty_table()], 1
-    for part in run.table.storage.walk(enter):
+    parts, folders, links = [WALKED_SCHEMA.empty_table()], 1, 0
+    for rows in run.table.storage.walk(enter):
+        part = rows.filter(pc.not_equal(pc.fill_null(rows.column("entries"), 0), LINK))
+        links += len(rows) - len(part)
         is_file = pc.is_null(part.column("entries"))
         files = int(pc.sum(is_file).as_py() or 0)
         folders += len(part) - files
@@ -200,7 +205,7 @@ def _list(run: _Run) -> _Garbage:
         parts.append(_old(run, part))
     candidates = _outside(pa.concat_tables(parts), other_tables)
     is_file = pc.is_null(candidates.column("entries"))
-    return _Garbage(candidates.filter(is_file), candidates.filter(pc.invert(is_file)), folders)
+    return _Garbage(candidates.filter(is_file), candidates.filter(pc.invert(is_file)), folders, links > 0)
 
 
 def _in_staging(path: str) -> bool:
@@ -237,14 +242,27 @@ def _leave_protected(run: _Run, garbage: _Garbage, protected: Protected) -> None
     inside = pc.starts_with(locations, root)
     paths = pc.utf8_slice_codeunits(locations.filter(inside), start=len(root))
     garbage.files = garbage.files.filter(pc.invert(_is_in(garbage.files.column("path"), paths)))
-    elsewhere = locations.filter(pc.invert(inside))
+    elsewhere = locations if garbage.has_links else locations.filter(pc.invert(inside))
     if len(elsewhere):
         # Two paths may lead to one folder, by a link or a mount. File names are unique, so a protected file
-        # outside of the table protects the file of its name inside.
+        # outside of the table, or perhaps behind a link inside, protects the file of its name.
         names = pc.replace_substring_regex(garbage.files.column("path"), "^.*/", "")
         known = pc.replace_substring_regex(elsewhere, "^.*/", "")
         garbage.files = garbage.files.filter(pc.invert(_is_in(names, known)))
     garbage.checked = protected.version
+
+
+def _emptied(garbage: _Garbage) -> pa.Table:
+    """The folders that are empty when the files are gone; young files may keep a folder in staging."""
+    parents = pc.replace_substring_regex(garbage.files.column("path"), "/?[^/]*$", "")
+    gone = Counter({pair["values"]: pair["counts"] for pair in pc.value_counts(parents).to_pylist()})
+    rows = list(zip(*(garbage.folders.column(name).to_pylist() for name in ("path", "entries")), strict=True))
+    goes = {}
+    for path, entries in sorted(rows, key=lambda row: len(row[0]), reverse=True):
+        goes[path] = gone[path] >= entries
+        if goes[path]:
+            gone[path.rpartition("/")[0]] += 1
+    return garbage.folders.filter(pa.array([goes[path] for path, _ in rows], pa.bool_()))
 
 
 def _is_in(values: pa.ChunkedArray, among: pa.ChunkedArray) -> pa.ChunkedArray:

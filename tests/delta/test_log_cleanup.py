@@ -165,8 +165,8 @@ def _line(action: object) -> bytes:
     return json.dumps(action).encode()
 
 
-@pytest.mark.parametrize(("before", "first"), [(15, 20), (20, 20), (21, 0), (45, 0)])
-def test_protected_versions_go_together_or_not_at_all(tmp_path: Path, before: int, first: int) -> None:
+@pytest.mark.parametrize(("before", "first"), [(15, 20), (20, 20), (21, 0), (45, 0), ("x", 0), ("", 0)])
+def test_protected_versions_go_together_or_not_at_all(tmp_path: Path, before: int | str, first: int) -> None:
     log = Log(
         tmp_path,
         features=("deletionVectors", "checkpointProtection"),
@@ -178,6 +178,20 @@ def test_protected_versions_go_together_or_not_at_all(tmp_path: Path, before: in
     log.writer.classic(20)
     log.clean()
     assert log.commits()[0] == first
+
+
+def test_sidecars_of_the_last_day_stay(tmp_path: Path) -> None:
+    """They may belong to a checkpoint that is being written, however short the retention is."""
+    log = Log(tmp_path, features=V2)
+    for version in (10, 20, 60):
+        log.writer.v2(version)
+    for name, hours in (("young", 23), ("old", 25)):
+        log.writer.put(f"_sidecars/{name}.parquet", b"1")
+        log.age(f"_sidecars/{name}.parquet", hours / 24)
+    now = int(time.time() * 1000)
+    remove_expired(log.writer.storage, log.table.snapshot(), now, now_ms=now)
+    assert "_sidecars/young.parquet" in log.names()
+    assert "_sidecars/old.parquet" not in log.names()
 
 
 def test_sidecars_that_nothing_names(tmp_path: Path) -> None:

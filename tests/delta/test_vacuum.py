@@ -286,6 +286,29 @@ def test_a_dry_run_changes_nothing(files: Files) -> None:
     assert files.table.snapshot().version == 1
 
 
+def test_a_dry_run_leaves_folders_of_staging_that_stay(files: Files) -> None:
+    files.put("_delvec_staging/1/x/a.parquet", "_delvec_staging/2/x/a.parquet")
+    files.put("_delvec_staging/1/young.parquet", hours=1)
+    for folder in ("1/x", "1", "2/x", "2"):
+        files.folder(f"_delvec_staging/{folder}")
+    dry = files.vacuum(dry_run=True)
+    assert (dry.files, dry.folders) == (2, 3)
+    done = files.vacuum()
+    assert (done.files, done.folders) == (2, 3)
+    start, end = (info["operationMetrics"] for info in files.infos()[-2:])
+    assert (start["numFilesToDelete"], end["numDeletedFiles"]) == ("5", "5")
+    assert files.files() == {"_delvec_staging/1/young.parquet"}
+
+
+def test_a_link_inside_protects_the_file_of_the_same_name(files: Files) -> None:
+    files.put("real/x.parquet", "real/y.parquet")
+    (files.root / "link").symlink_to("real")
+    files.log.commit(add("link/x.parquet"))
+    files.vacuum()
+    assert files.files() == {"real/x.parquet"}
+    assert (files.root / "link").is_symlink()
+
+
 def test_a_dry_run_lists_a_thousand(files: Files) -> None:
     files.put(*(f"f{number}" for number in range(1200)))
     files.folder("empty")

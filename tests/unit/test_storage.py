@@ -19,7 +19,7 @@ from obstore.exceptions import GenericError
 
 from delvec import location
 from delvec.errors import InvalidOperationError, ObjectNotFoundError, StorageError, UnsupportedFeatureError
-from delvec.storage import Storage, open_storage
+from delvec.storage import Storage, objects, open_storage
 from s3server import BUCKET, s3_server_or_skip
 
 _NUMBERS = count()
@@ -253,6 +253,39 @@ def test_walk_enters_the_folders_that_it_should(storage):
     folders = {row["path"]: row["entries"] for row in rows if row["entries"] is not None}
     assert folders in ({}, {"b": 3, "b/d": 1, "file:": 1})
     assert all(abs(row["modified_ms"] / 1000 - time.time()) < 60 for row in rows)
+
+
+def test_walk_of_a_store_streams(monkeypatch):
+    """A listing by folders would bring all files at the top at once."""
+    storage = Storage("memory://streamed/t")
+    names = [f"{number:04}" for number in range(2500)]
+    for name in names:
+        storage.put(name, b"")
+    monkeypatch.setattr(objects, "_LISTED_ALONE", 10)
+    monkeypatch.setattr(objects.obstore, "list_with_delimiter", None)
+    parts = list(storage.walk(lambda _: True))
+    assert max(map(len, parts)) <= 1000
+    assert sorted(path for part in parts for path in part.column("path").to_pylist()) == names
+
+
+@pytest.mark.parametrize("alone", range(1, 40, 3))
+def test_walk_of_a_store_lists_folders_at_the_same_time(monkeypatch, alone):
+    storage = Storage(f"memory://folders{alone}/t")
+    names = [f"p={p}/q={q}/{n}" for p in range(4) for q in range(2) for n in range(4)]
+    names += ["a/x", "p=1-", "p=10/x", "p=1", "q", "zz", "A", "p=2/é😀"]
+    for name in [*names, "_h/x", "p=3/_h/x", "z/_h/y"]:
+        storage.put(f"{storage.root}/{name}", b"1")
+    monkeypatch.setattr(objects, "_LISTED_ALONE", alone)
+    monkeypatch.setattr(objects, "_WALKED_ROWS", 3)
+    asked = []
+
+    def enter(folder):
+        asked.append(folder)
+        return not folder.rpartition("/")[2].startswith("_")
+
+    found = [path for part in storage.walk(enter) for path in part.column("path").to_pylist()]
+    assert sorted(found) == sorted(names)
+    assert {"_h", "p=3/_h", "z/_h"} <= set(asked)
 
 
 def test_walk_of_nothing(storage):

@@ -33,6 +33,8 @@ it (`commit`): the version is not free because its commit was removed.
 """
 
 _DAY_MS = 86_400_000
+_VERSION = re.compile(r"[0-9]{1,19}")
+_NO_VERSION = 1 << 63  # more than any version: protects all, if the property cannot be read
 # Commits, checkpoints of all kinds, checksums, and compactions by their first version.
 _OF_VERSION = re.compile(r"(\d{20})\.(?:json|crc|checkpoint\..*|\d{20}\.compacted\.json)")
 
@@ -60,7 +62,7 @@ def remove_expired(storage: Storage, snapshot: Snapshot, cutoff_ms: int, *, now_
     # The oldest first: if this stops halfway, the log still has no gap that a reader could meet.
     storage.delete(expired)
     if any(".checkpoint." in path for path in expired):
-        _remove_sidecars(storage, cutoff_ms)
+        _remove_sidecars(storage, min(cutoff_ms, now_ms - _DAY_MS))
 
 
 def _cutoff_ms(snapshot: Snapshot, now_ms: int) -> int:
@@ -87,7 +89,7 @@ def _protected_before(snapshot: Snapshot) -> int:
     if CHECKPOINT_PROTECTION not in snapshot.protocol.features_to_write:
         return 0
     version = snapshot.properties.get(properties.CHECKPOINT_PROTECTION, "0")
-    return int(version) if version.isdecimal() else 0
+    return int(version) if _VERSION.fullmatch(version) else _NO_VERSION
 
 
 def _is_expired(path: str, oldest: int) -> bool:
@@ -102,7 +104,7 @@ def _is_expired(path: str, oldest: int) -> bool:
 
 def _remove_sidecars(storage: Storage, cutoff_ms: int) -> None:
     """Remove the sidecars that no checkpoint names. Young ones may belong to a checkpoint that is being
-    written.
+    written, so the caller keeps those of the last day, however short the retention is.
     """
     old = [
         entry.path for entry in storage.list_folder(SIDECARS) if entry.modified.timestamp() * 1000 < cutoff_ms

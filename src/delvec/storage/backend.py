@@ -41,7 +41,11 @@ WALKED_SCHEMA = pa.schema(
         pa.field("entries", pa.int64()),
     ]
 )
-"""Columns of ``Storage.walk``. ``entries``: how many files and folders a folder holds; null for a file."""
+"""Columns of ``Storage.walk``. ``entries``: how many files and folders a folder holds; null for a file,
+``LINK`` for a link to a folder, which is not entered.
+"""
+
+LINK = -1
 
 Enter = Callable[[str], bool]
 """Whether to list the folder with this path, relative to where the walk started."""

@@ -24,7 +24,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from delvec.storage.backend import Enter, Entry, Request, walked
+from delvec.storage.backend import LINK, Enter, Entry, Request, walked
 from delvec.storage.parallel import walk_in_parallel
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -160,7 +160,11 @@ def _list_folder(prefix: str, folder: str) -> _Folder:
         for item in items:
             count += 1
             if item.is_dir():
-                if _is_text(item.name) and not item.is_symlink():
+                if not _is_text(item.name):
+                    continue
+                if item.is_symlink():
+                    rows.append((base + item.name, 0, 0, LINK))
+                else:
                     folders.append(base + item.name)
             elif _is_text(item.name):
                 with suppress(FileNotFoundError):  # deleted in the meantime, or a broken link

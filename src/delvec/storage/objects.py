@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import obstore
 import pyarrow as pa
+import pyarrow.compute as pc
 from obstore.exceptions import AlreadyExistsError, BaseError, GenericError
 from obstore.store import ObjectStore
 
@@ -20,6 +22,7 @@ WHOLE = 8 * 1024 * 1024  # a file up to this size is read completely by the seco
 PIECE = 8 * 1024 * 1024  # larger reads are split into pieces of this size and fetched in parallel
 
 _WALKED_ROWS = 1000  # of one table: as many as a request lists
+_LISTED_ALONE = 10_000  # files, before the choice
 
 _FIRST_USE: dict[str, int] = {}  # the process in which obstore was first used
 
@@ -60,7 +63,11 @@ class ObjectBackend:
 
     def walk(self, prefix: str, enter: Enter) -> Iterator[pa.Table]:
         """A store lists a folder with everything below it, so files of folders that are not entered are
-        dropped. The folders at the top are listed at the same time.
+        dropped.
+
+        Chunks of one listing are passed on as they come, because a listing by folders brings all files at the
+        top at once. If the first chunks show that most files are in folders, these are listed at the same
+        time instead, from their start: not every store lists keys in order.
         """
         base = f"{prefix}/" if prefix else ""
         entered: dict[str, bool] = {"": True}
@@ -80,15 +87,40 @@ class ObjectBackend:
                 ]
             )
 
+        stream = (rows(batch) for batch in obstore.list(self._store, prefix or None, chunk_size=_WALKED_ROWS))
+        first: list[pa.Table] = []
+        for table in stream:
+            first.append(table)
+            if sum(map(len, first)) >= _LISTED_ALONE:
+                break
+        else:
+            yield from first
+            return
+        if _are_most_in_folders(first):
+            yield from self._walk_folders(prefix, enters, rows)
+        else:
+            yield from first
+            yield from stream
+
+    def _walk_folders(
+        self, prefix: str, enters: Enter, rows: Callable[[Sequence[Any]], pa.Table]
+    ) -> Iterator[pa.Table]:
+        """All files: the folders at the top are listed at the same time, each in chunks."""
         top = obstore.list_with_delimiter(self._store, prefix or None)
         yield rows(top["objects"])
-        folders = [folder for folder in top["common_prefixes"] if enters(folder[len(base) :].strip("/"))]
+        start = len(prefix) + 1 if prefix else 0
 
-        def below(folder: str) -> list[pa.Table]:
-            return [rows(batch) for batch in obstore.list(self._store, folder, chunk_size=_WALKED_ROWS)]
+        def chunks(folder: str) -> Iterator[pa.Table]:
+            for batch in obstore.list(self._store, folder, chunk_size=_WALKED_ROWS):
+                yield rows(batch)
 
-        for tables in walk_in_parallel(folders, below, lambda _: ()):
-            yield from tables
+        def next_chunk(stream: Iterator[pa.Table]) -> _Chunk:
+            return _Chunk(stream, next(stream, None))
+
+        streams = [chunks(folder) for folder in top["common_prefixes"] if enters(folder[start:].strip("/"))]
+        for chunk in walk_in_parallel(streams, next_chunk, _Chunk.rest):
+            if chunk.table is not None:
+                yield chunk.table
 
     def put(self, key: str, data: bytes) -> None:
         obstore.put(self._store, key, data)
@@ -162,6 +194,22 @@ class ObjectBackend:
             obstore.delete(self._store, key)
         except FileNotFoundError:
             return
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """The next chunk of a listing; None if it has ended."""
+
+    stream: Iterator[pa.Table]
+    table: pa.Table | None
+
+    def rest(self) -> tuple[Iterator[pa.Table], ...]:
+        return () if self.table is None else (self.stream,)
+
+
+def _are_most_in_folders(tables: Iterable[pa.Table]) -> bool:
+    paths = pa.concat_tables(tables).column("path")
+    return bool(pc.mean(pc.match_substring(paths, "/")).as_py() > 0.5)
 
 
 class _ObjectFile(io.RawIOBase):
