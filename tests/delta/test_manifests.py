@@ -12,6 +12,8 @@ import pytest
 from delvec.delta import manifests
 from delvec.delta.table import DeltaTable
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.restore import restore
+from delvec.row_delta import Committed, MetadataChange, Operation, Read, Request, RowDelta, Verb
 from lake import Lake
 
 ENABLED = "delta.compatibility.symlinkFormatManifest.enabled"
@@ -82,6 +84,34 @@ def test_renamed_columns_are_refused(tmp_path: Path) -> None:
     lake.commit()
     with pytest.raises(UnsupportedFeatureError, match=r"columnMapping\.mode = name has no symlink manifests"):
         DeltaTable.open(str(tmp_path)).generate_manifest()
+
+
+@pytest.mark.parametrize("partition_by", [[], ["p"]])
+def test_a_restored_version_has_its_manifests(tmp_path: Path, partition_by: list[str]) -> None:
+    """The restore is to a version with manifests, from one without."""
+    schema = pa.schema([("id", pa.int64()), ("p", pa.int32())])
+    lake = Lake(tmp_path, schema, partition_by=partition_by)
+    lake.write([{"id": 1, "p": 1}], name="a.parquet")
+    last = lake.write([{"id": 2, "p": 2}], name="b.parquet")
+    lake.commit()
+    table = DeltaTable.open(str(tmp_path))
+    switch(table, "true")
+    expected = written(tmp_path)
+    assert "T/b.parquet\n" in "".join(expected.values())
+    switch(table, "false")
+    lake.log.commits += [(), ()]  # the two versions above
+    lake.forget(last)
+    table.generate_manifest()
+    assert written(tmp_path) != expected
+    restore(table, version=1)
+    assert written(tmp_path) == expected
+
+
+def switch(table: DeltaTable, value: str) -> None:
+    snapshot, change = table.snapshot(), MetadataChange(properties={ENABLED: value, VECTORS: "false"})
+    request = Request(Operation.SET_PROPERTIES, properties=change.properties)
+    delta = RowDelta(snapshot.base, request, Read(blind=True), Verb.ALTER, metadata=change)
+    assert isinstance(table.commit(snapshot, delta), Committed)
 
 
 @pytest.mark.spark

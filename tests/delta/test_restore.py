@@ -24,6 +24,8 @@ from delta_writer import (
     read_by_duckdb,
 )
 from delvec.delta import restore as delta_restore
+from delvec.delta.action_writer import add_body, metadata_body, protocol_body
+from delvec.delta.file_actions import live_adds
 from delvec.delta.row_ids import high_water_mark
 from delvec.delta.table import DeltaTable
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
@@ -347,6 +349,111 @@ def test_files_from_before_row_ids_get_new_ones() -> None:
     assert sorted(adds.column("base_row_id").to_pylist()) in ([2, 5], [2, 7])
     assert adds.column("default_row_commit_version").to_pylist() == [5, 5]
     assert high_water_mark(table.snapshot().domains) == 9
+
+
+def drop_row_tracking(table: DeltaTable) -> None:
+    """As Delta-Spark does: files without ids, no domain, no feature."""
+    snapshot = table.snapshot()
+    features = sorted(snapshot.protocol.features_to_write - {"rowTracking", "domainMetadata"})
+    lowered = protocol_body(snapshot.protocol) | {"writerFeatures": features}
+    about = metadata_body(snapshot.metadata)
+    kept = {name: text for name, text in about["configuration"].items() if "rowTracking" not in name}
+    kept.pop(ROW_TRACKING)
+    removed = {"domain": "delta.rowTracking", "configuration": "{}", "removed": True}
+    actions = [{"protocol": lowered}, {"metaData": about | {"configuration": kept}}]
+    actions.append({"domainMetadata": removed})
+    for row in live_adds(snapshot, _all(table)):
+        add = add_body(row | {"base_row_id": None, "default_row_commit_version": None})
+        actions.append({"add": add | {"dataChange": False}})
+    text = "\n".join(map(json.dumps, actions))
+    table.storage.put(f"_delta_log/{snapshot.version + 1:020d}.json", text.encode())
+
+
+def row_ids_of(table: DeltaTable) -> list[int | None]:
+    found: list[int | None] = table.snapshot().adds.column("base_row_id").to_pylist()
+    return sorted(found, key=lambda number: (number is None, number))
+
+
+def test_row_ids_of_a_deleted_file_are_not_given_again_after_the_feature_was_dropped() -> None:
+    table = DeltaTable.create(memory_location(), NUMBERS, properties={ROW_TRACKING: "true"})
+    append(table, numbers(0, 5))
+    delete_ids(table, range(5))
+    drop_row_tracking(table)
+    restore(table, version=1)
+    assert properties_of(table)[ROW_TRACKING] == "true"
+    assert (row_ids_of(table), high_water_mark(table.snapshot().domains)) == ([0], 4)
+    append(table, numbers(5, 7))
+    assert (row_ids_of(table), high_water_mark(table.snapshot().domains)) == ([0, 5], 6)
+
+
+def test_live_files_get_back_the_row_ids_that_were_dropped() -> None:
+    table = DeltaTable.create(memory_location(), NUMBERS, properties={ROW_TRACKING: "true"})
+    append(table, numbers(0, 5))
+    append(table, numbers(5, 9))
+    drop_row_tracking(table)
+    assert row_ids_of(table) == [None, None]
+    restore(table, version=2)
+    assert (row_ids_of(table), high_water_mark(table.snapshot().domains)) == ([0, 5], 8)
+    assert sorted(table.snapshot().adds.column("default_row_commit_version").to_pylist()) == [1, 2]
+    assert [body["dataChange"] for body in bodies(table.storage, 4, "add")] == [False, False]
+    assert ids(table) == [*range(9)]
+    restore(table, version=1)
+    assert (row_ids_of(table), high_water_mark(table.snapshot().domains)) == ([0], 8)
+    assert not restore(table, version=1).metrics["numRestoredFiles"]
+    assert table.snapshot().version == 5
+
+
+def test_row_ids_stay_unique_where_the_feature_was_dropped_and_added_again() -> None:
+    table = DeltaTable.create(memory_location(), NUMBERS, properties={ROW_TRACKING: "true"})
+    append(table, numbers(0, 5))
+    append(table, numbers(5, 9))
+    drop_row_tracking(table)
+    delete_ids(table, range(5))
+    set_properties(table, **{"delta.feature.rowTracking": "supported"})
+    append(table, numbers(20, 32))
+    assert row_ids_of(table) == [0, None]
+    # The live file has ids again, and these are those that the deleted file had.
+    (row,) = (row for row in live_adds(table.snapshot(), _all(table)) if row["base_row_id"] is None)
+    again = add_body(row | {"base_row_id": 0, "default_row_commit_version": 6}) | {"dataChange": False}
+    domain = {"domain": "delta.rowTracking", "configuration": '{"rowIdHighWaterMark":15}', "removed": False}
+    lines = [{"domainMetadata": domain}, {"add": again}]
+    table.storage.put("_delta_log/00000000000000000007.json", "\n".join(map(json.dumps, lines)).encode())
+    restore(table, version=2)
+    assert (row_ids_of(table), high_water_mark(table.snapshot().domains)) == ([0, 5], 15)
+
+
+def test_a_file_of_now_gets_new_ids_where_its_ids_are_those_of_other_rows() -> None:
+    """In version 3, one file has ids and the other one has none: the feature was just added."""
+    table = DeltaTable.create(memory_location(), NUMBERS)
+    append(table, numbers(0, 5))
+    set_properties(table, **{"delta.feature.rowTracking": "supported"})
+    append(table, numbers(5, 9))
+    (old,) = (row for row in live_adds(table.snapshot(), _all(table)) if row["base_row_id"] is None)
+    again = add_body(old | {"base_row_id": 2, "default_row_commit_version": 4}) | {"dataChange": False}
+    table.storage.put("_delta_log/00000000000000000004.json", json.dumps({"add": again}).encode())
+    restore(table, version=3)
+    assert (row_ids_of(table), high_water_mark(table.snapshot().domains)) == ([0, 4], 8)
+    assert ids(table) == [*range(9)]
+
+
+def test_row_ids_without_a_mark_are_counted_or_refused() -> None:
+    for counted in (True, False):
+        log = LogWriter(memory_location())
+        features = protocol()
+        features["protocol"]["writerFeatures"] += ["domainMetadata", "rowTracking"]
+        log.commit(features, metadata())
+        add = {"path": "a.parquet", "partitionValues": {}, "size": 1, "modificationTime": 1}
+        add |= {"dataChange": True, "baseRowId": 7, "defaultRowCommitVersion": 1}
+        log.commit({"add": add | ({"stats": '{"numRecords":3}'} if counted else {})})
+        table = DeltaTable(log.storage)
+        table.storage.put("a.parquet", b"")
+        set_properties(table, owner="me")
+        if counted:
+            restore(table, version=1)
+            assert high_water_mark(table.snapshot().domains) == 9
+        else:
+            with pytest.raises(InvalidOperationError, match=r"file a\.parquet with row ids and without"):
+                restore(table, version=1)
 
 
 def _all(table: DeltaTable) -> Any:

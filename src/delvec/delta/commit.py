@@ -143,7 +143,8 @@ def _verify_no_delete_files(base: Snapshot, delta: RowDelta) -> None:
 
 
 def _verify_allowed(base: Snapshot, delta: RowDelta, extra: ExtraActions) -> None:
-    changes_rows = bool(len(delta.added) or len(delta.removed) or len(delta.vectors) or extra.restored)
+    readded = extra.restored or extra.with_other_ids
+    changes_rows = bool(len(delta.added) or len(delta.removed) or len(delta.vectors) or readded)
     verify_writable(base, rows=changes_rows, new_rows=bool(len(delta.added)) and delta.data_change)
     if not changes_rows:
         return
@@ -218,7 +219,7 @@ def _lines(storage: Storage, prepared: _PreparedDelta, now: int) -> bytes:
     timestamp = next_timestamp(storage, current, prepared.state, now)
     state = with_enablement(current, prepared.state, version, timestamp)
     state = prepared.extra.state_of(state, version)
-    added, domains = _with_ids(files, current, state, version)
+    added, domains = _with_ids(prepared, state, version)
     info = commit_info(
         delta, current, files.metrics, state=state, now_ms=now, in_commit_ms=timestamp, txn_id=prepared.txn_id
     )
@@ -240,14 +241,13 @@ def _lines(storage: Storage, prepared: _PreparedDelta, now: int) -> bytes:
     return action_writer.lines(actions)
 
 
-def _with_ids(
-    files: FileChanges, current: Snapshot, state: TableState, version: int
-) -> tuple[list[Body], list[Body]]:
+def _with_ids(prepared: _PreparedDelta, state: TableState, version: int) -> tuple[list[Body], list[Body]]:
     """New files with row ids if the table has them, and the domain metadata with the last id."""
-    if not files.added or not row_ids.gives_ids(state):
+    files, lowest = prepared.files, prepared.extra.row_id_mark
+    if not row_ids.gives_ids(state) or not (files.added or lowest > row_ids.NO_IDS_YET):
         return files.added, []
-    old = row_ids.high_water_mark(current.domains)
-    added, mark = row_ids.with_ids(files.added, files.record_counts, old, version)
+    old = row_ids.high_water_mark(prepared.base.domains)
+    added, mark = row_ids.with_ids(files.added, files.record_counts, max(old, lowest), version)
     return added, [action_writer.domain_body(row_ids.domain_of(mark))] if mark != old else []
 
 

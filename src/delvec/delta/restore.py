@@ -3,6 +3,7 @@
 live now, not then                  remove(path, vector of now)
 live then, not now                  add(path, vector of then), copied with statistics, tags and row ids
 live in both, with other vectors    both of these
+live in both, with other row ids    add with the row ids of then, no data change
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec import location
-from delvec.chunked import rows_of
+from delvec.chunked import one_chunk, rows_of
 from delvec.delta import row_ids
 from delvec.delta.action_writer import Body, add_body
 from delvec.delta.descriptor import vector_files
 from delvec.delta.extra_actions import ExtraActions
-from delvec.delta.file_actions import live_adds
 from delvec.delta.file_keys import file_keys
 from delvec.delta.metadata_change import TableState
 from delvec.delta.metrics import restore_metrics
+from delvec.delta.restored_ids import restored_ids
 from delvec.delta.restored_metadata import restored_domains, restored_state
 from delvec.footers.footer import footer_rows
 from delvec.row_delta import Read, Request, RowDelta, Verb
@@ -39,11 +40,14 @@ def state_at(newest: Snapshot, then: Snapshot, request: Request) -> VersionState
     """The step from ``newest`` to the state of ``then``."""
     now_keys, then_keys = file_keys(newest.adds), file_keys(then.adds)
     removed = _positions(pc.is_in(now_keys, value_set=then_keys))
-    restored = _positions(pc.is_in(then_keys, value_set=now_keys))
+    current = one_chunk(pc.index_in(then_keys, value_set=one_chunk(now_keys)))
+    restored = _positions(current.is_valid())
     state, domains = restored_state(newest, then), restored_domains(newest, then)
+    ids = restored_ids(newest, then, state, current)
     changes = bool(
         len(removed)
         or len(restored)
+        or ids.changed
         or domains
         or state.protocol != newest.protocol
         or state.metadata != newest.metadata
@@ -53,7 +57,9 @@ def state_at(newest: Snapshot, then: Snapshot, request: Request) -> VersionState
     extra = ExtraActions(
         state=state,
         states_metadata=True,
-        restored=tuple(_with_current_ids(live_adds(then, restored), newest)),
+        restored=ids.restored,
+        with_other_ids=ids.changed,
+        row_id_mark=ids.mark,
         domains=domains,
         metrics=metrics,
     )
@@ -68,8 +74,8 @@ def state_at(newest: Snapshot, then: Snapshot, request: Request) -> VersionState
     return VersionState(delta, _needed(then, restored), counts, metrics, changes)
 
 
-def _positions(is_kept: pa.ChunkedArray) -> pa.Array:
-    return pa.array(np.flatnonzero(~is_kept.to_numpy()), pa.int64())
+def _positions(is_kept: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return pa.array(np.flatnonzero(~is_kept.to_numpy(zero_copy_only=False)), pa.int64())
 
 
 def _counts(newest: Snapshot, then: Snapshot, removed: pa.Array, restored: pa.Array) -> RestoreCounts:
@@ -96,25 +102,14 @@ def _needed(then: Snapshot, restored: pa.Array) -> pa.Array:
     return pa.concat_arrays([files.cast(pa.string()), vectors]).unique()
 
 
-def _with_current_ids(rows: list[dict[str, Any]], newest: Snapshot) -> list[dict[str, Any]]:
-    """A file that got row ids after the older version, and is still live, keeps them."""
-    without = [row for row in rows if row["base_row_id"] is None]
-    if without:
-        ids = newest.file_ids(pa.array([row["path"] for row in without], pa.string()))
-        names = ("base_row_id", "default_row_commit_version")
-        current = newest.adds.select(names).take(ids).to_pylist()
-        for row, values in zip(without, current, strict=True):
-            row.update(values)
-    return rows
-
-
 def restored_adds(
     storage: Storage, base: Snapshot, extra: ExtraActions, state: TableState
 ) -> tuple[list[Body], list[Body], list[int]]:
-    """The ``add`` actions of restored files: those that are complete, and those that need row ids, with their
-    numbers of rows.
+    """The ``add`` actions of restored files and of files with other ids: those that are complete, and those
+    that need row ids, with their numbers of rows.
     """
     adds = [add_body(row) | {"dataChange": True} for row in extra.restored]
+    adds += [add_body(row) | {"dataChange": False} for row in extra.with_other_ids]
     if row_ids.are_suspended(state):
         return [_without_ids(add) for add in adds], [], []
     if not row_ids.gives_ids(state):

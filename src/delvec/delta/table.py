@@ -13,6 +13,7 @@ from delvec.change_plan import ChangePlan
 from delvec.delta import changes, commit, commit_info, creation, downgrade, restore, retention
 from delvec.delta.change_range import Bound, read_range
 from delvec.delta.checkpoint_writer import write_checkpoint
+from delvec.delta.extra_actions import extra_actions
 from delvec.delta.history import CommitTimes, as_datetime, list_commits
 from delvec.delta.log_cleanup import clean_up_log
 from delvec.delta.log_files import Listing, list_log, tail
@@ -207,8 +208,8 @@ class DeltaTable:
         """Write the manifests that the commit changed, if the table keeps them. A failure is only logged: the
         commit stands.
         """
-        after = base.state_after(delta.metadata).metadata.configuration
-        if not is_on(after, SYMLINK_MANIFEST):
+        after = extra_actions(delta).state or base.state_after(delta.metadata)
+        if not is_on(after.metadata.configuration, SYMLINK_MANIFEST):
             return
         since = base if is_on(base.properties, SYMLINK_MANIFEST) and not base.is_draft else None
         try:
