@@ -166,8 +166,7 @@ class ToyTable:
 
     def draft(self, schema: Schema, *, partition_by: Any = (), properties: Any = None) -> ToySnapshot:
         partition = [[f.name, f.source[0], str(f.transform)] for f in partition_by]
-        manifest = Manifest(-1, _columns(schema), partition, dict(properties or {}))
-        return ToySnapshot(self.storage, manifest)
+        return ToySnapshot(self.storage, Manifest(-1, _columns(schema), partition, dict(properties or {})))
 
     def commit(self, snapshot: ToySnapshot, delta: rd.RowDelta) -> rd.Outcome:
         old, change, gone = snapshot.manifest, delta.metadata, set(delta.removed.to_pylist())
