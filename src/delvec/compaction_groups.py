@@ -108,10 +108,12 @@ def groups_at(plan: ScanPlan, numbers: Numbers) -> CompactionGroups:
     return CompactionGroups(plan, numbers, _live_sizes(plan), _emptied(plan))
 
 
-def live_rows_of(groups: CompactionGroups) -> Numbers:
-    """The number of live rows of each group; -1 if a file's number is not recorded."""
-    files = groups.plan.files
-    rows = pc.fill_null(pc.subtract(files.column("record_count"), groups.plan.deleted_rows), -1).to_numpy()
+def live_rows_of(groups: CompactionGroups, record_counts: pa.Array | pa.ChunkedArray) -> Numbers:
+    """The number of live rows of each group; -1 if it is not known how many rows of a file are deleted.
+
+    ``record_counts``: the physical rows of each file.
+    """
+    rows = pc.fill_null(pc.subtract(record_counts, groups.plan.deleted_rows), -1).to_numpy()
     totals = np.bincount(groups.numbers, np.maximum(rows, 0), groups.count).astype(np.int64)
     totals[groups.numbers[rows < 0]] = -1
     return totals

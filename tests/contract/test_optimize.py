@@ -330,6 +330,18 @@ def test_row_ids_and_versions_survive(kind, spark, tmp_path):
     assert lineage_of(table) == {key: pair for key, pair in before.items() if key != 7}
 
 
+@pytest.mark.parametrize("module", ["write_groups", "row_lineage"])
+def test_a_row_of_an_unknown_file_ends_it(kind, spark, tmp_path, monkeypatch, module):
+    """Such a row would be in the wrong group, or get a new id."""
+    rows = spark.range(4).selectExpr("id", "id % 2 AS p").coalesce(1)
+    table = kind.create(spark, tmp_path / "t", rows, partition_by=["p"], having=[ROW_IDS])
+    table.append(rows)
+    monkeypatch.setattr("delvec.spark.write_groups.MAX_JOBS", 1)
+    monkeypatch.setattr(f"delvec.spark.{module}.file_path", lambda place: f"{place}.other")
+    with refused(table, Exception, "not in its plan"):
+        table.optimize()
+
+
 def test_a_table_that_takes_no_deletes_is_compacted(kind, spark, tmp_path):
     rows = spark.range(0, 40, 1, 4).selectExpr("id", "id AS v")
     table = kind.create(spark, tmp_path / "t", rows, having=[APPEND_ONLY, CHANGE_FILES])

@@ -116,10 +116,11 @@ def written(kind: DataType, value: Any) -> tuple[str | None, str]:
         (Primitive("boolean"), False, "false", "false"),
         (Primitive("date"), dt.date(1, 2, 3), "0001-02-03", "0001-02-03"),
         (Primitive("timestamp"), NOON, "2024-02-29T12:30:00.000000Z", "2024-02-29 12%3A30%3A00"),
+        (Primitive("timestamp_ntz"), NOON, "2024-02-29 12:30:00", "2024-02-29 12%3A30%3A00"),
         (
             Primitive("timestamp_ntz"),
             NOON.replace(microsecond=500),
-            "2024-02-29 12:30:00.000500",
+            "2024-02-29 12:30:00.0005",
             "2024-02-29 12%3A30%3A00.0005",
         ),
         (Decimal(10, 2), decimal.Decimal("-1.50"), "-1.50", "-1.50"),

@@ -2,7 +2,8 @@
 
 The log has a map from physical column name to text. The empty text and an absent key are NULL. Timestamps are
 ISO 8601 with ``Z``, which delvec writes, or local times without a zone, which are read in the reader's time
-zone. The names of folders have the same texts, except that timestamps are in the form of SQL.
+zone. The names of folders have the same texts, except that timestamps are in the form of SQL, as those
+without a zone are in the log.
 """
 
 from __future__ import annotations
@@ -112,12 +113,10 @@ def _text(value: Any, field: Field, *, in_folder: bool) -> str:
             return _float_text(repr(value), value)
         case Decimal():
             return format(value, "f")
-        case Primitive("timestamp" | "timestamp_ntz") if in_folder:
-            return _timestamp_text(value, " ").rstrip("0").rstrip(".")
-        case Primitive("timestamp"):
+        case Primitive("timestamp") if not in_folder:
             return _timestamp_text(value, "T") + "Z"
-        case Primitive("timestamp_ntz"):
-            return _timestamp_text(value, " ")
+        case Primitive("timestamp" | "timestamp_ntz"):
+            return _timestamp_text(value, " ").rstrip("0").rstrip(".")
         case Primitive("binary"):
             return _decoded(value, field)
     return str(value)

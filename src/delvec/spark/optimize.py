@@ -136,14 +136,15 @@ class _Rewrite:
     def parts(self, groups: CompactionGroups) -> Iterator[_Part]:
         """Rewrite and commit the groups, part by part. An error says what was committed before it."""
         versions: list[int] = []
-        for batch in groups.batches(self.compaction.bytes_per_commit):
+        for number, batch in enumerate(groups.batches(self.compaction.bytes_per_commit)):
             try:
-                part = self._part(batch, is_first=not versions)
+                part = self._part(batch, is_first=not number)
             except BaseException as error:
                 if versions:
                     error.add_note(f"committed before it: version {', '.join(map(str, versions))}")
                 raise
-            versions.append(part.result.version)
+            if len(part.kept):  # else the version is another writer's
+                versions.append(part.result.version)
             yield part
 
     def _part(self, batch: CompactionGroups, *, is_first: bool) -> _Part:

@@ -19,7 +19,7 @@ from delvec.row_delta import WriteRules
 from delvec.schema import Field, Struct
 from delvec.spark.file_paths import file_path
 from delvec.spark.scan import own_prefix, place_columns, scan_parts
-from delvec.spark.scan_part import ScanPart
+from delvec.spark.scan_part import ScanPart, unknown_file
 from delvec.spark.types import quoted
 from delvec.storage import Storage
 
@@ -60,9 +60,12 @@ def parts_with_lineage(
     )
     file_table = F.broadcast(spark.createDataFrame(files))
     stored_id, stored_version = map(quoted, columns)
+    unknown = (
+        f"{path_column} IS NULL, CAST({unknown_file(path)} AS BIGINT)"  # else its rows would get new ids
+    )
     lineage = [
-        f"coalesce({stored_id}, {first} + {row}) AS {stored_id}",
-        f"coalesce({stored_version}, {version}) AS {stored_version}",
+        f"if({unknown}, coalesce({stored_id}, {first} + {row})) AS {stored_id}",
+        f"if({unknown}, coalesce({stored_version}, {version})) AS {stored_version}",
     ]
 
     def with_lineage(part: ScanPart) -> ScanPart:

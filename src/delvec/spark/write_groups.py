@@ -9,19 +9,21 @@ the files were written, the values are computed anew from the rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 from pyspark.util import inheritable_thread_target
 
 from delvec.chunked import one_chunk
 from delvec.compaction_groups import CompactionGroups, Numbers, live_rows_of
 from delvec.errors import FormatError, StorageError
+from delvec.footers.footer import footer_rows
 from delvec.plan import ScanPlan
 from delvec.row_delta import all_files
 from delvec.spark.copied_rows import copied_rows
@@ -34,6 +36,7 @@ from delvec.spark.target import Target
 from delvec.spark.types import selected
 from delvec.spark.write_rows import FolderTexts, partition_columns, stored_columns, write_staged
 from delvec.spark.zorder import Curve
+from delvec.storage import Storage, in_parallel
 
 MAX_JOBS = 16
 """How many groups are written at a time."""
@@ -63,29 +66,30 @@ def write_groups(
     """
     written: list[WrittenGroups] = []
     try:
-        for part in _jobs(target, groups, curve, file_size):
-            written.append(part)
-            tell(FILES_WRITTEN, len(part.files))
+        with closing(_jobs(target, groups, curve, file_size)) as parts:
+            for part in parts:
+                written.append(part)
+                tell(FILES_WRITTEN, len(part.files))
         result = WrittenGroups(
             all_files(*(part.files for part in written)) if written else pa.table({}),
             [number for part in written for number in part.numbers],
         )
-        _verify_rows(groups, result)
+        _verify_rows(target.storage, groups, result)
     except BaseException:
-        with suppress(StorageError):
-            target.storage.delete([name for part in written for name in locations(part.files)])
+        _discard(target.storage, written)
         raise
     return result
 
 
-def locations(files: pa.Table) -> list[str]:
-    places: list[str] = files.column("location").to_pylist()
-    return places
+def _discard(storage: Storage, written: Iterable[WrittenGroups]) -> None:
+    """Delete the files. VACUUM deletes those that remain."""
+    with suppress(StorageError):
+        storage.delete([name for part in written for name in part.files.column("location").to_pylist()])
 
 
 def _jobs(
     target: Target, groups: CompactionGroups, curve: Curve | None, file_size: int
-) -> Iterator[WrittenGroups]:
+) -> Generator[WrittenGroups]:
     members, sizes = groups.members(), groups.sizes()
     if len(members) > MAX_JOBS and sizes.mean() < SMALL_GROUP:
         ones = np.ones(len(groups.numbers), np.int64)
@@ -106,20 +110,24 @@ def _jobs(
 
 def _concurrently(
     target: Target, write: Callable[[int], WrittenGroups], numbers: Iterable[int]
-) -> Iterator[WrittenGroups]:
-    """The results in the order in which they are complete."""
+) -> Generator[WrittenGroups]:
+    """The results in the order in which they are complete.
+
+    If a job fails, or the caller is interrupted, no further job starts, and the files of the results that the
+    caller does not have are deleted.
+    """
     in_thread: Callable[[int], WrittenGroups] = inheritable_thread_target(target.spark)(write)
-    with ThreadPoolExecutor(MAX_JOBS) as pool:
-        jobs = [pool.submit(in_thread, number) for number in numbers]
-        failure: BaseException | None = None
-        for job in as_completed(jobs):
-            try:
-                yield job.result()
-            except Exception as error:  # the results of the other jobs are files that must be deleted
-                failure = failure or error
-                pool.shutdown(wait=False, cancel_futures=True)
-        if failure is not None:
-            raise failure
+    pool, pending = ThreadPoolExecutor(MAX_JOBS), set[Future[WrittenGroups]]()
+    try:
+        for number in numbers:
+            pending.add(pool.submit(in_thread, number))
+        for job in as_completed(tuple(pending)):
+            pending.remove(job)
+            yield job.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+        complete = (job for job in pending if not job.cancelled() and job.exception() is None)
+        _discard(target.storage, [job.result() for job in complete])
 
 
 def _write_group(target: Target, plan: ScanPlan, curve: Curve | None, count: int) -> pa.Table:
@@ -191,9 +199,9 @@ def _shuffled(
     return WrittenGroups(files, [int(numbers[int(str(row[0]))]) for row in names])
 
 
-def _verify_rows(groups: CompactionGroups, written: WrittenGroups) -> None:
+def _verify_rows(storage: Storage, groups: CompactionGroups, written: WrittenGroups) -> None:
     """Refuse to commit if a group has not as many rows as its old files had: no row may be lost."""
-    expected = live_rows_of(groups)
+    expected = live_rows_of(groups, _record_counts(storage, groups.plan.files))
     counts: Sequence[int] = written.files.column("record_count").to_pylist() if written.numbers else ()
     rows = np.bincount(np.array(written.numbers, np.int64), np.array(counts, np.int64), groups.count)
     wrong = np.flatnonzero((expected >= 0) & (rows.astype(np.int64) != expected))
@@ -205,3 +213,14 @@ def _verify_rows(groups: CompactionGroups, written: WrittenGroups) -> None:
             f"one, found {int(rows[number])}",
             path=file,
         )
+
+
+def _record_counts(storage: Storage, files: pa.Table) -> pa.Array:
+    """The physical rows of each file: those that the metadata records, or else those of the file's footer."""
+    recorded = one_chunk(files.column("record_count"))
+    if not recorded.null_count:
+        return recorded
+    is_missing = recorded.is_null()
+    places = files.column("location").filter(is_missing).to_pylist()
+    counts = in_parallel(lambda place: footer_rows(storage, place), places)
+    return pc.replace_with_mask(recorded, is_missing, pa.array(counts, recorded.type))
