@@ -1,4 +1,4 @@
-"""OPTIMIZE and PURGE: which files are rewritten, what stays as it was, and what a concurrent writer keeps."""
+"""OPTIMIZE and PURGE: which files are rewritten, what stays as it was, what concurrent writers keep."""
 
 from __future__ import annotations
 
@@ -192,6 +192,7 @@ def winners():
         "update": (lambda t: t.update({"name": "'new'"}, "id = 3"), 1),
         "merge": (lambda t: merged(t, rows), 1),
         "overwrite": (lambda t: t.overwrite([(3, "new", 0)], where="id = 3"), 1),
+        "overwrite a partition": (lambda t: t.overwrite([(3, "new", 0)], where="p = 0"), 1),
         "replace": (lambda t: t.overwrite([(900, "new", 9)]), 2),
         "optimize": (lambda t: t.optimize("p = 0"), 1),
         "purge, deleted": (lambda t: (t.delete("id = 3"), t.purge()), 1),
