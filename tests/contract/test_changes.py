@@ -6,6 +6,7 @@ import datetime as dt
 import random
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -230,6 +231,15 @@ def test_in_queries(spark: Any, fed: Any) -> None:
     assert rows(query.format(f"'fed', '{times[2].isoformat(sep=' ')}'")) == expected
     assert rows(query.format(f"'fed', 1 + 1, TIMESTAMP'{times[3].isoformat(sep=' ')}'")) == expected[:3]
     assert rows(f"SELECT count(*) FROM table_changes_by_path('{place}', 3, 3)") == [(2,)]
+    assert rows(query.format("'fed', DATE'2000-01-01'")) == expected
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        wall = times[2].astimezone(ZoneInfo("America/New_York")).replace(tzinfo=None).isoformat(sep=" ")
+        assert rows(query.format(f"'fed', TIMESTAMP_NTZ'{wall}'")) == expected
+        assert rows(query.format(f"'fed', 2, TIMESTAMP_NTZ'{wall}'")) == expected[:1]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
     joined = (
         "WITH gone AS (SELECT * FROM table_changes('fed', 2) AS c WHERE c._change_type = 'delete') "
         "SELECT g.id, t.name FROM gone g LEFT JOIN fed t ON t.id = g.id + 4 ORDER BY 1"

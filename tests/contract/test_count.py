@@ -81,6 +81,16 @@ def test_bad_conditions(table):
         table.count("p = ")
 
 
+@pytest.mark.parametrize("where", ["NULL", "p IS NOT NULL IS NULL"])
+def test_conditions_that_spark_refuses_though_the_metadata_decides(spark, table, where):
+    from delvec import sql
+
+    with pytest.raises(Exception, match=r"FILTER_NOT_BOOLEAN|[sS]yntax error|PARSE_SYNTAX_ERROR"):
+        table.count(where)
+    with pytest.raises(Exception, match=r"FILTER_NOT_BOOLEAN|[sS]yntax error|PARSE_SYNTAX_ERROR"):
+        sql(spark, f"SELECT count(*) FROM counted WHERE {where}")
+
+
 QUERIES = [
     ("SELECT count(*) FROM counted", 35, True),
     ("select COUNT(1) from counted", 35, True),

@@ -247,6 +247,18 @@ REFUSED = {
         {"p=1/a.parquet": FILE, "p=x/a.parquet": FILE}, {"partition_by": "p INT"},
         InvalidOperationError, "partition value 'x' of column p is not a value of the type integer",
     ),
+    "a value with more digits": (
+        {"p=1.20/a.parquet": FILE, "p=1.239/a.parquet": FILE}, {"partition_by": "p DECIMAL(5, 2)"},
+        InvalidOperationError, "partition value '1.239' of column p is not a value of the type decimal",
+    ),
+    "a date with a time": (
+        {"p=2020-01-01 10%3A00/a.parquet": FILE}, {"partition_by": "p DATE"},
+        InvalidOperationError, "value '2020-01-01 10:00' of column p is not a value of the type date",
+    ),
+    "a longer text": (
+        {"p=abcdef/a.parquet": FILE}, {"partition_by": "p VARCHAR(3)"},
+        InvalidOperationError, "partition value 'abcdef' of column p is not a value of the type varchar",
+    ),
     "a column declared twice": (
         {"p=1/P=1/a.parquet": FILE}, {"partition_by": "p INT, P INT"},
         InvalidOperationError, "p, P, expected each once",

@@ -55,6 +55,28 @@ def checkpoints(table: DeltaTable) -> list[int]:
     return sorted(int(name[:20]) for name in names if ".checkpoint." in name)
 
 
+@pytest.mark.parametrize("with_vector", [False, True])
+def test_a_writer_that_allows_vectors_again_between_the_steps(
+    table: DeltaTable, monkeypatch: pytest.MonkeyPatch, *, with_vector: bool
+) -> None:
+    write, written = downgrade.write_checkpoint, []
+
+    def write_then_allow(*arguments: Any, **options: Any) -> None:
+        write(*arguments, **options)
+        written.append(arguments)
+        if len(written) == downgrade.BARRIERS:
+            set_properties(table, {VECTORS: "true"})
+            if with_vector:
+                delete_ids(table, [5])
+
+    monkeypatch.setattr(downgrade, "write_checkpoint", write_then_allow)
+    result = dropped(table)
+    snapshot = table.snapshot()
+    assert result.version == snapshot.version
+    assert "deletionVectors" not in snapshot.protocol.features_to_write
+    assert VECTORS not in snapshot.properties
+
+
 def test_the_steps_are_those_of_delta_spark(table: DeltaTable) -> None:
     result = dropped(table)
     assert operations(table)[4:] == [

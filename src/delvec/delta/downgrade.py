@@ -64,7 +64,8 @@ def switched_off(snapshot: Snapshot) -> Mapping[str, str | None]:
 def removal_steps(table: DeltaTable, *, truncate_history: bool) -> Steps:
     """The commits that drop the feature from a table without vectors, each on top of a version.
 
-    The engine commits each before it takes the next.
+    The engine commits each before it takes the next. The last one is left out if another writer allowed
+    vectors again in the meantime.
     """
     snapshot = table.snapshot()
     paths = _untombstoned(snapshot)
@@ -76,9 +77,16 @@ def removal_steps(table: DeltaTable, *, truncate_history: bool) -> Steps:
         for _ in range(BARRIERS):
             yield from _barrier(table)
     snapshot = table.snapshot()
+    if switched_off(snapshot) or _has_vectors(snapshot):
+        return
     yield snapshot, _dropping_delta(snapshot, truncate_history=truncate_history)
     if not truncate_history:
         table.checkpoint()
+
+
+def _has_vectors(snapshot: Snapshot) -> bool:
+    vectors = snapshot.adds.column("dv_storage")
+    return bool(vectors.null_count != len(vectors))
 
 
 def _delta(

@@ -19,7 +19,11 @@ def count_rows(spark: SparkSession, snapshot: Snapshot, storage: Storage, where:
     recorded = recorded_rows(snapshot, where, sql_settings(spark))
     if recorded is None:
         return read.rows(spark, snapshot, storage, where, None).count()
-    if not len(recorded.undecided.files):
+    is_decided = not len(recorded.undecided.files)
+    if is_decided and where is None:
         return recorded.rows
     rows = scan(spark, recorded.undecided, storage)
-    return recorded.rows + (rows if where is None else rows.where(where)).count()
+    if where is not None:
+        rows = rows.where(where)
+        _ = rows.schema  # Spark refuses here what it does not understand
+    return recorded.rows + (0 if is_decided else rows.count())

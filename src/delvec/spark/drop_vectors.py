@@ -62,9 +62,9 @@ def drop_vectors(
                 message = "other writers added vectors"
                 continue
         conflict = _commit_steps(table, table, truncate_history=truncate_history)
-        if conflict is None:
+        if conflict is None and table.vectors_off() is None:
             return _result(table.snapshot())
-        message = conflict.message
+        message = "another writer allowed vectors again" if conflict is None else conflict.message
         _LOGGER.info("dropping deletion vectors starts again: %s", message)
     raise CommitConflictError(f"{message}; gave up after {MAX_RUNS} runs: {table.location}")
 

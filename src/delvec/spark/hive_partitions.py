@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from delvec.errors import InvalidOperationError
 from delvec.hive_folders import NULL_FOLDER, unescaped
 from delvec.partition_spec import identity_fields
-from delvec.schema import Field, Schema, arrow_type
+from delvec.schema import Field, Schema, Text, arrow_type
 from delvec.spark.types import type_text
 
 
@@ -78,7 +78,10 @@ def _typed(spark: SparkSession, root: str, field: Field, texts: Sequence[str | N
     distinct = sorted({text for text in texts if text is not None})
     frame = spark.createDataFrame(pa.table({"text": pa.array(distinct, pa.string())}))
     kind = type_text(field.type)
-    values = frame.selectExpr("text", f"try_cast(text AS {kind}) AS value").toArrow()
+    fits = _fits(field, kind)
+    values = frame.selectExpr(
+        "text", f"CASE WHEN {fits} THEN try_cast(text AS {kind}) END AS value"
+    ).toArrow()
     by_text = dict(zip(values.column("text").to_pylist(), values.column("value"), strict=True))
     for text, value in by_text.items():
         if not value.is_valid:
@@ -89,3 +92,14 @@ def _typed(spark: SparkSession, root: str, field: Field, texts: Sequence[str | N
     positions = {text: at for at, text in enumerate(by_text)}
     column = values.column("value").cast(arrow_type(field.type)).combine_chunks()
     return column.take(pa.array([None if text is None else positions[text] for text in texts], pa.int64()))
+
+
+def _fits(field: Field, kind: str) -> str:
+    """A condition on ``text`` that is true if the cast to the type loses nothing of the value."""
+    if isinstance(field.type, Text):
+        return f"length(text) <= {field.type.length}"
+    if kind.startswith("decimal"):
+        return f"try_cast(text AS {kind}) = try_cast(text AS DECIMAL(38, 18))"
+    if kind == "date":
+        return "try_cast(text AS DATE) = try_cast(text AS TIMESTAMP_NTZ)"
+    return "true"

@@ -48,12 +48,19 @@ def counted(frames: Frames, query: Span) -> DataFrame | None:
     recorded = recorded_rows(snapshot, where, frames.settings)
     if recorded is None:
         return None
-    if not len(recorded.undecided.files):
-        return frames.spark.sql(f"SELECT * FROM VALUES ({recorded.rows}L) AS counted({quoted(column)})")
+    is_decided = not len(recorded.undecided.files)
+    if is_decided and where is None:
+        return _constant(frames, recorded.rows, column)
     rest = scan(frames.spark, recorded.undecided, storage_of(table))
     count = frames.of(query, scans={relation.span.start: rest})
-    (name,) = count.columns
+    (name,) = count.columns  # Spark analyses the condition here, and refuses what it does not understand
+    if is_decided:
+        return _constant(frames, recorded.rows, column)
     return count.selectExpr(f"{quoted(name)} + {recorded.rows}L AS {quoted(name)}")
+
+
+def _constant(frames: Frames, rows: int, column: str) -> DataFrame:
+    return frames.spark.sql(f"SELECT * FROM VALUES ({rows}L) AS counted({quoted(column)})")
 
 
 def _column(query: Span) -> str | None:

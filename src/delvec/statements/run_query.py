@@ -9,13 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.errors import UnsupportedFeatureError
 from delvec.predicate.settings import SqlSettings
 from delvec.schema import Schema
-from delvec.spark.conditions import reason_of
 from delvec.spark.session import sql_settings
 from delvec.spark.types import quoted
 from delvec.statements import run_table_changes, where_conjuncts
@@ -28,12 +26,12 @@ from delvec.statements.qualifiers import Qualifier, short_paths
 from delvec.statements.scopes import Scopes
 from delvec.statements.table_references import Relation, nested_relations, relations
 from delvec.statements.text_edits import Edit, edited
+from delvec.statements.time_values import instant
 from delvec.table import Table
 
 _ALL_OF = "SELECT * FROM "
 _EXPRESSION = "SELECT "
 _TimeTravel = tuple[int | None, dt.datetime | None]
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass(frozen=True)
@@ -175,18 +173,7 @@ class Frames:
 
     def instant(self, expression: Span) -> dt.datetime:
         """The value of a timestamp expression; without a time zone it is in the session's."""
-        query = f"SELECT unix_micros(CAST(({self.parameters.text(expression)}) AS TIMESTAMP_LTZ))"
-        try:
-            with pointed_at(self.spark, expression):
-                micros = self.spark.sql(query).collect()[0][0]
-        except PySparkException as error:
-            raise InvalidOperationError(
-                f"timestamp {expression.text} is invalid: {reason_of(error)}"
-            ) from None
-        if micros is None:
-            problem = f"timestamp {expression.text} is null, expected a time"
-            raise syntax_error(expression.source, expression.start, problem)
-        return _EPOCH + dt.timedelta(microseconds=micros)
+        return instant(self.spark, expression, self.parameters)
 
 
 def _replaced_parts(relation: Relation) -> list[Span]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
 
 from delvec.errors import InvalidOperationError
 from delvec.spark.conditions import reason_of
@@ -15,7 +16,10 @@ from delvec.statements.error_positions import pointed_at
 from delvec.statements.lexer import Kind
 from delvec.statements.parameters import Parameters
 from delvec.statements.table_changes import TableChanges
+from delvec.statements.time_values import instant
 from delvec.table import Table
+
+_TIMES = (TimestampType, TimestampNTZType, DateType)
 
 
 def rows(spark: SparkSession, table: Table, changes: TableChanges, parameters: Parameters) -> DataFrame:
@@ -49,12 +53,14 @@ def _value(spark: SparkSession, bound: Span, parameters: Parameters) -> int | st
     else:
         try:
             with pointed_at(spark, bound):
-                value = spark.sql(f"SELECT {parameters.text(bound)}").collect()[0][0]
+                frame = spark.sql(f"SELECT {parameters.text(bound)}")
+                is_time = isinstance(frame.schema[0].dataType, _TIMES)
+                value = instant(spark, bound, parameters) if is_time else frame.collect()[0][0]
         except PySparkException as error:
             raise InvalidOperationError(f"{bound.text} is not a constant: {reason_of(error)}") from None
     if isinstance(value, bool) or not isinstance(value, int | str | dt.datetime):
         raise InvalidOperationError(
             f"{bound.text} is {value!r}, expected a version (a whole number) or a time (a string or a "
-            "timestamp)"
+            "timestamp or date)"
         )
     return value
