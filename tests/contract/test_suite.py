@@ -12,7 +12,8 @@ from contract.kinds import KINDS
 FOLDER = Path(__file__).parent
 # A log's folder, a property of a format, a module of a format or of its test helpers.
 OF_A_FORMAT = re.compile(
-    r"_delta_log|\bdelta\.[\w`]|delvec\.delta|delta_log|delta_writer|from lake import .*Lake|metadata\.json"
+    r"_delta_log|(?<![\w.])delta\.[\w`]|delvec\.delta|delta_log|delta_writer|from lake import .*Lake|"
+    r"metadata\.json"
 )
 
 

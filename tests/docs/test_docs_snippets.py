@@ -23,6 +23,8 @@ from pathlib import Path
 
 import pytest
 
+from delvec import name_resolver
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if page.is_file()]
 WIDTH = "100"
@@ -119,6 +121,7 @@ def folder() -> Iterator[Path]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_page(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
+    monkeypatch.setattr(name_resolver, "_registered", {})  # names of tables on other pages
     namespace: dict[str, object] = {"__name__": "__main__"}
     found = blocks(page.read_text())
     for block, after in zip_longest(found, found[1:]):
