@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from delvec import conflicts
-from delvec.bitmap import Bitmap
 from delvec.conflicts import Rerun
 from delvec.errors import (
     CommitConflictError,
@@ -86,8 +85,8 @@ def restore(
     raise CommitConflictError(f"{message}; gave up after {MAX_RUNS} runs")
 
 
-@dataclass(slots=True)
-class _Plan:
+@dataclass
+class _Plan(conflicts.ReadsNoRows):
     """The step to the older version. Other writers' commits do not conflict with it: it is made again for the
     newest version, as if they were first (`conflicts.ConflictProbe`).
     """
@@ -111,20 +110,6 @@ class _Plan:
     def result(self, version: int, *, dry_run: bool = False) -> Restored:
         state = self.state
         return Restored(version, self.then.version, state.counts, state.metrics, dry_run)
-
-    def reads_target(self) -> bool:
-        return False
-
-    def new_match(self, newest: Snapshot, file_ids: pa.Array) -> int | None:
-        del newest, file_ids
-        return None
-
-    def rows_read(self) -> Mapping[int, Bitmap]:
-        return {}
-
-    @property
-    def repeatable(self) -> bool:
-        return True
 
 
 def _verify_files_exist(storage: Storage, needed: pa.Array, version: int) -> None:

@@ -10,8 +10,19 @@ probe             questions of the checks to the statement that made the delta
 """
 
 from delvec.conflicts.commit_loop import Rerun, Settled, commit
-from delvec.conflicts.probe import ConflictProbe
+from delvec.conflicts.probe import ConflictProbe, ReadsNoRows
 from delvec.conflicts.rebase import Conflict, Rebased, rebased
 from delvec.conflicts.verb_pairs import RULES, Rule
 
-__all__ = ["RULES", "Conflict", "ConflictProbe", "Rebased", "Rerun", "Rule", "Settled", "commit", "rebased"]
+__all__ = [
+    "RULES",
+    "Conflict",
+    "ConflictProbe",
+    "ReadsNoRows",
+    "Rebased",
+    "Rerun",
+    "Rule",
+    "Settled",
+    "commit",
+    "rebased",
+]

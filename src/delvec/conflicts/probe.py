@@ -39,3 +39,22 @@ class ConflictProbe(Protocol):
     def repeatable(self) -> bool:
         """Whether the statement may run again, with rows that are not stale."""
         ...
+
+
+class ReadsNoRows:
+    """The answers of a statement that reads no rows, such as a change of metadata."""
+
+    repeatable = True
+
+    def reads_target(self) -> bool:
+        return False
+
+    def new_match(self, newest: Snapshot, file_ids: pa.Array) -> int | None:
+        del newest, file_ids
+        return None
+
+    def rows_read(self) -> Mapping[int, Bitmap]:
+        return {}
+
+    def replanned(self, newest: Snapshot) -> RowDelta:
+        raise AssertionError(f"this statement is never planned again, at version {newest.version}")

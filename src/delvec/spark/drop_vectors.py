@@ -10,15 +10,12 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec import conflicts
-from delvec.bitmap import Bitmap
-from delvec.conflicts import Rerun
+from delvec.conflicts import ReadsNoRows, Rerun
 from delvec.errors import CommitConflictError, UnsupportedFeatureError
 from delvec.formats import Snapshot, Table, VectorsDroppable
-from delvec.row_delta import RowDelta
 from delvec.spark.target import OperationResult
 
 _LOGGER = logging.getLogger(__name__)
@@ -72,7 +69,7 @@ def drop_vectors(
 def _commit_steps(table: Table, droppable: VectorsDroppable, *, truncate_history: bool) -> Rerun | None:
     """Commit the format's steps; returns the conflict that stopped them."""
     for base, delta in droppable.vector_removal(truncate_history=truncate_history):
-        settled = conflicts.commit(table, base, delta, _Step())
+        settled = conflicts.commit(table, base, delta, ReadsNoRows())
         if isinstance(settled, Rerun):
             return settled
     return None
@@ -85,22 +82,3 @@ def _has_vectors(snapshot: Snapshot) -> bool:
 def _result(snapshot: Snapshot) -> VectorsDropped:
     features = snapshot.details().get("reader features", ())
     return VectorsDropped(snapshot.version, {}, reader_features=tuple(features))
-
-
-class _Step:
-    """A commit that reads no rows (`conflicts.ConflictProbe`)."""
-
-    repeatable = True
-
-    def reads_target(self) -> bool:
-        return False
-
-    def new_match(self, newest: Snapshot, file_ids: pa.Array) -> int | None:
-        del newest, file_ids
-        return None
-
-    def rows_read(self) -> Mapping[int, Bitmap]:
-        return {}
-
-    def replanned(self, newest: Snapshot) -> RowDelta:
-        raise AssertionError(f"a change of metadata is never planned again, at version {newest.version}")
