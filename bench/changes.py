@@ -16,7 +16,7 @@ from typing import Any
 from bench.engines import DELTA, DELVEC, Engine
 from bench.harness import Figure, Section, alternate, as_seconds, at_most, seconds
 from bench.scan import QUICK_ROWS, ROWS
-from bench.scan_tables import SCHEMA, Tables, link, open_session, session, undeleted_tables
+from bench.scan_tables import SCHEMA, Tables, copy_table, open_session, session, undeleted_tables
 
 ROUNDS, QUICK_ROUNDS, WARM_UPS = 9, 1, 3
 COMMITS, QUICK_COMMITS = 200, 10
@@ -87,10 +87,7 @@ class Preparation:
         return made
 
     def _deleted(self, spark: Any, source: Path, target: Path) -> None:
-        for file in sorted(path for path in source.rglob("*") if path.is_file()):
-            place = target / file.relative_to(source)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            _ = shutil.copy2(file, place) if "_delta_log" in file.parts else link(file, place)
+        copy_table(source, target)
         name = f"delta.`{target}`"
         spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({_FEED})")
         spark.sql(f"DELETE FROM {name} WHERE pmod(xxhash64(id), {_ONE_IN}) = 0")

@@ -14,7 +14,7 @@ from typing import Any
 from bench.engines import DELTA, DELVEC, Engine
 from bench.harness import Figure, Section, alternate, as_seconds, at_most, seconds
 from bench.scan import QUICK_ROWS, ROWS
-from bench.scan_tables import Tables, link, open_session, session, tables
+from bench.scan_tables import Tables, copy_table, open_session, session, tables
 
 ROUNDS, QUICK_ROUNDS = 3, 1
 WARM_UPS = 1
@@ -114,14 +114,5 @@ class Compaction:
 
     def _copy(self, source: Path) -> Path:
         target = self.work / self.engine
-        shutil.rmtree(target, ignore_errors=True)
-        for file in sorted(source.rglob("*")):
-            place = target / file.relative_to(source)
-            if file.is_dir():
-                continue
-            place.parent.mkdir(parents=True, exist_ok=True)
-            if "_delta_log" in file.parts:
-                shutil.copy2(file, place)
-            else:
-                link(file, place)
+        copy_table(source, target)
         return target

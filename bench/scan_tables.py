@@ -218,6 +218,21 @@ def _check_files(folder: Path) -> None:
         raise RuntimeError(f"files are {counts} with {len(equal)} sizes in {EQUAL}: {folder}")
 
 
+def copy_table(source: Path, target: Path) -> None:
+    """A new copy of a Delta table: its log is copied, all other files are hard links."""
+    shutil.rmtree(target, ignore_errors=True)
+    for file in sorted(source.rglob("*")):
+        place = target / file.relative_to(source)
+        if file.is_dir():
+            place.mkdir(parents=True, exist_ok=True)
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if "_delta_log" in file.parts:
+            shutil.copy2(file, place)
+        else:
+            link(file, place)
+
+
 def link(source: Path, target: Path) -> None:
     try:
         os.link(source, target)

@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.engines import DELTA, DELVEC, Engine
 from bench.harness import Section, alternate, as_seconds, at_most, cache, seconds
-from bench.scan_tables import link, open_session
+from bench.scan_tables import copy_table, open_session
 
 FILES, QUICK_FILES = 100_000, 5_000
 FOLDERS = 100
@@ -56,17 +56,7 @@ class Vacuum:
         from delvec.table import Table
 
         place = self.folder / self.engine
-        shutil.rmtree(place, ignore_errors=True)
-        for file in self.template.rglob("*"):
-            target = place / file.relative_to(self.template)
-            if file.is_dir():
-                target.mkdir(parents=True, exist_ok=True)
-            elif "_delta_log" in file.parts:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(file, target)
-            else:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                link(file, target)
+        copy_table(self.template, place)
         if self.engine == DELVEC:
             took = seconds(lambda: Table.open(self.spark, str(place)).vacuum())
         else:

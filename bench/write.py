@@ -22,7 +22,7 @@ from bench.scan_tables import (
     SCHEMA,
     Tables,
     add_iceberg,
-    link,
+    copy_table,
     open_session,
     session,
     tables,
@@ -230,17 +230,7 @@ class Writes:
     def _copy(self, verb: Verb, name: str) -> Path:
         source = self.work / verb.small if verb.small else Path(self.tables.delta("0"))
         target = self.work / name
-        shutil.rmtree(target, ignore_errors=True)
-        for file in sorted(source.rglob("*")):
-            place = target / file.relative_to(source)
-            if file.is_dir():
-                place.mkdir(parents=True, exist_ok=True)
-            elif "_delta_log" in file.parts:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(file, place)
-            else:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                link(file, place)
+        copy_table(source, target)
         return target
 
     def _delvec(self, verb: Verb, *, vectors: bool = True) -> dict[str, float]:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from delvec.chunked import Mask, Rows, one_chunk
-from delvec.plan import ScanPlan
+from delvec.plan import ScanPlan, share_of_rows
 
 Numbers = NDArray[np.int64]
 
@@ -174,11 +174,7 @@ def _live_sizes(plan: ScanPlan) -> Numbers:
 
 def _deleted_shares(plan: ScanPlan) -> NDArray[np.float64]:
     """The share of each file's rows that is deleted; 0 if it is not known."""
-    records = pc.fill_null(plan.files.column("record_count"), 0).to_numpy()
-    deleted = pc.fill_null(plan.deleted_rows, 0).to_numpy()
-    shares = np.zeros(len(records))
-    np.divide(deleted, records, out=shares, where=records > 0)
-    return shares
+    return share_of_rows(plan.files, pc.fill_null(plan.deleted_rows, 0))
 
 
 def _shares_above(plan: ScanPlan, ratio: float) -> Mask:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from delvec.chunked import Rows, rows_of
 from delvec.partition_spec import PartitionSpec
@@ -180,3 +181,11 @@ class ScanPlan:
         is_file = pc.equal(self.deletes.column("kind"), POSITION_FILE).to_numpy()
         groups = [n for n, rows in enumerate(self.delete_groups) if is_file[np.array(rows, np.int64)].all()]
         return pa.array(groups, pa.int32())
+
+
+def share_of_rows(files: pa.Table, counts: pa.ChunkedArray) -> NDArray[np.float64]:
+    """``counts`` rows of each file as a share of its rows; 0 if the number of its rows is not known."""
+    records = pc.fill_null(files.column("record_count"), 0).to_numpy()
+    shares = np.zeros(len(records))
+    np.divide(counts.to_numpy(), records, out=shares, where=records > 0)
+    return shares

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from delvec.delta.actions import ADDS_SCHEMA, Actions, Metadata
+from delvec.delta.actions import ADDS_SCHEMA, Actions
 from delvec.delta.history import CommitTimes
 from delvec.delta.log_reader import LogState, read_commit
-from delvec.delta.properties import ENABLE_CHANGE_FEED
+from delvec.delta.properties import ENABLE_CHANGE_FEED, is_on
 from delvec.delta.recovery import load_small_state
 from delvec.delta.replay import NO_FILES, SmallState, advance
 from delvec.delta.schema import MAPPING_NONE, is_widening
@@ -108,15 +108,11 @@ def _states(
 
 def _verify_feed(versions: range, states: Sequence[tuple[int, SmallState]], newest: Snapshot) -> None:
     for version, state in states:
-        if state.metadata is not None and not has_feed(state.metadata):
+        if state.metadata is not None and not is_on(state.metadata.configuration, ENABLE_CHANGE_FEED):
             raise InvalidOperationError(
                 f"version {version} has no change feed, expected {ENABLE_CHANGE_FEED} = true in all versions "
                 f"from {versions[0]} to {versions[-1]}: {newest.location}"
             )
-
-
-def has_feed(metadata: Metadata) -> bool:
-    return metadata.configuration.get(ENABLE_CHANGE_FEED, "false").lower() == "true"
 
 
 def _shown(

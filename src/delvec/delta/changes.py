@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +24,6 @@ from delvec.delta.recovery import load_version
 from delvec.errors import DelvecError, FormatError
 from delvec.schema import Field, Primitive, Schema, Struct
 from delvec.storage import Storage
-
-if TYPE_CHECKING:
-    pass
 
 # A MERGE that has changed no row: Delta-Spark may rewrite files for it all the same.
 _MERGE = "MERGE"

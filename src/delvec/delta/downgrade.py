@@ -77,16 +77,16 @@ def removal_steps(table: DeltaTable, *, truncate_history: bool) -> Steps:
         for _ in range(BARRIERS):
             yield from _barrier(table)
     snapshot = table.snapshot()
-    if switched_off(snapshot) or _has_vectors(snapshot):
+    if switched_off(snapshot) or _has_vectors(snapshot.adds):
         return
     yield snapshot, _dropping_delta(snapshot, truncate_history=truncate_history)
     if not truncate_history:
         table.checkpoint()
 
 
-def _has_vectors(snapshot: Snapshot) -> bool:
-    vectors = snapshot.adds.column("dv_storage")
-    return bool(vectors.null_count != len(vectors))
+def _has_vectors(actions: pa.Table) -> bool:
+    """Whether one of the file actions has a vector."""
+    return bool(actions.column("dv_storage").null_count != len(actions))
 
 
 def _delta(
@@ -169,5 +169,4 @@ def _uses_vectors(storage: Storage, entry: Entry) -> bool:
         raise error.at(location.join(storage.root, entry.path)) from None
     if actions.metadata is not None and is_on(actions.metadata.configuration, properties.ENABLE_VECTORS):
         return True
-    tables = (actions.adds, actions.removes)
-    return any(table.column("dv_storage").null_count != len(table) for table in tables)
+    return _has_vectors(actions.adds) or _has_vectors(actions.removes)

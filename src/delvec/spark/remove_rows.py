@@ -20,7 +20,7 @@ from delvec.deletes.new_vectors import new_vector, with_new_vectors
 from delvec.deletes.sets import DeleteSets
 from delvec.deletes.supported_kinds import verify_applied
 from delvec.errors import FormatError
-from delvec.plan import ScanPlan
+from delvec.plan import ScanPlan, share_of_rows
 from delvec.row_delta import VECTORS_SCHEMA, DeleteForm, WriteRules
 from delvec.spark.copied_rows import copied_rows
 from delvec.spark.file_paths import location_of
@@ -74,15 +74,7 @@ def decide(
     """
     records = pc.fill_null(plan.files.column("record_count"), -1)
     emptied = pc.equal(deleted, records).to_numpy()
-    return emptied, ~emptied & _to_rewrite(rules, _deleted_shares(plan, deleted))
-
-
-def _deleted_shares(plan: ScanPlan, deleted: pa.ChunkedArray) -> NDArray[np.float64]:
-    """The share of each file's rows that is deleted afterwards; 0 if the number of rows is not known."""
-    records = pc.fill_null(plan.files.column("record_count"), 0).to_numpy()
-    shares = np.zeros(len(records))
-    np.divide(deleted.to_numpy(), records, out=shares, where=records > 0)
-    return shares
+    return emptied, ~emptied & _to_rewrite(rules, share_of_rows(plan.files, deleted))
 
 
 def _to_rewrite(rules: WriteRules, deleted: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -127,6 +119,6 @@ def _with_bitmaps(plan: ScanPlan, bitmaps: Mapping[str, Bitmap]) -> tuple[ScanPl
 def _rewrite(target: Target, plan: ScanPlan, vectors: pa.Table) -> WrittenFiles:
     """Write the rows of the plan's files that are not in ``vectors`` to new files."""
     rows = copied_rows(target, with_new_vectors(plan, vectors))
-    remaining_shares = 1 - _deleted_shares(plan, vectors.column("cardinality"))
+    remaining_shares = 1 - share_of_rows(plan.files, vectors.column("cardinality"))
     size = int(plan.files.column("size").to_numpy() @ remaining_shares)
     return write_rows(rows, target.storage, target.rules, size=size, extra=target.lineage)
