@@ -92,6 +92,8 @@ class Lake:
     files: list[DataFile] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.versions: list[int] = []
+        self.operations: list[str | None] = []
         self.root.mkdir(parents=True, exist_ok=True)
         self.log = LogWriter(str(self.root))
         self.names = _Names(self.mapping)
@@ -171,7 +173,7 @@ class Lake:
             found.append(new.action())
             self.files.append(new)
         self._staged.clear()
-        version = self.log.commit(*found, *actions)
+        version = self._put(operation, *found, *actions)
         if at is not None:  # a commit is as old as its file
             os.utime(self.root / f"_delta_log/{version:020d}.json", (at, at))
         return version
@@ -179,7 +181,7 @@ class Lake:
     def replace_columns(self, schema: pa.Schema) -> int:
         """A version with other columns. Files that lack one of them have null there."""
         self.schema = schema
-        return self.log.commit(self.metadata())
+        return self._put(None, self.metadata())
 
     def vector_files(self) -> list[Path]:
         return sorted(self.root.glob("deletion_vector_*.bin"))
@@ -187,7 +189,13 @@ class Lake:
     def forget(self, file: DataFile) -> None:
         """A version without the file, whose data stays where it is."""
         self.files.remove(file)
-        self.log.commit(remove(file.action()["add"]["path"], deletion_vector=file.vector))
+        self._put(None, remove(file.action()["add"]["path"], deletion_vector=file.vector))
+
+    def _put(self, operation: str | None, *actions: Action) -> int:
+        """Writes a commit. ``versions`` and ``operations`` tell what the history must show."""
+        self.versions.append(self.log.commit(*actions))
+        self.operations.append(operation)
+        return self.versions[-1]
 
     def protocol(self) -> Action:
         features = ["deletionVectors", "typeWidening", "timestampNtz"]

@@ -29,10 +29,26 @@ def server(tmp_path_factory):
 
 
 def pytest_generate_tests(metafunc):
-    """Tests marked ``core`` run on every kind, others on one kind of each format."""
+    """The kinds that a test runs on, by its marks: see `contract.kinds`."""
     if "kind" in metafunc.fixturenames:
-        core = metafunc.definition.get_closest_marker("core") is not None
-        kinds = [kind for kind in KINDS if core or kind.whole]
+        kinds = _kinds(metafunc.definition)
         if "server" in metafunc.fixturenames:  # other processes do not know the toy format
             kinds = [kind for kind in kinds if kind.format != "toy"]
-        metafunc.parametrize("kind", kinds, ids=lambda kind: kind.name, scope="module")
+        parameters = [pytest.param(kind, id=kind.name, marks=_marks(metafunc.definition, kind)) for kind in kinds]
+        metafunc.parametrize("kind", parameters, scope="module")
+
+
+def _kinds(test):
+    core, reads = (test.get_closest_marker(name) is not None for name in ("core", "reads"))
+    needed = {need for mark in test.iter_markers("needs") for need in mark.args}
+    if reads:
+        kinds = [kind for kind in KINDS if kind.whole or not kind.writes]
+    else:
+        kinds = [kind for kind in KINDS if kind.writes and (core or kind.whole)]
+    return [kind for kind in kinds if kind.abilities >= needed]
+
+
+def _marks(test, kind):
+    """A kind that is not whole, and is only read, has the core of the reading tests in the ordinary run."""
+    rare = not kind.writes and not kind.whole and test.get_closest_marker("core") is None
+    return [pytest.mark.slow] if rare else []

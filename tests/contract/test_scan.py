@@ -8,13 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from contract.kinds import INLINE_VECTORS
 from delvec.bitmap import Bitmap
 from delvec.spark import vector_words
 from delvec.spark.vector_chunks import chunk_batches
 from lake import FLAT, PREFIX
 from scanning import collected, opened, same
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.reads]
 
 NUMBERS = pa.schema([("id", pa.int64()), ("v", pa.float64())])
 PARTED = pa.schema([("id", pa.int64()), ("p", pa.int32())])
@@ -31,6 +32,7 @@ def in_partition(p, ids):
 # Vectors
 
 
+@pytest.mark.core
 @pytest.mark.usefixtures("applied")
 def test_files_with_and_without_vectors(kind, spark, tmp_path):
     lake = kind.lake(tmp_path / "t", NUMBERS)
@@ -76,6 +78,7 @@ def test_several_row_groups_and_a_filter_on_them(kind, spark, tmp_path):
     assert frame.count() == len(lake.live)
 
 
+@pytest.mark.needs(INLINE_VECTORS)
 @pytest.mark.usefixtures("applied")
 @pytest.mark.parametrize("inline", [False, True])
 def test_vectors_in_the_log_and_in_files(kind, spark, tmp_path, inline):
@@ -107,6 +110,7 @@ def test_the_row_based_reader(kind, spark, tmp_path, conf):
     same(opened(spark, lake).to_df().where("id % 2 = 0"), [r for r in lake.live if r["id"] % 2 == 0])
 
 
+@pytest.mark.core
 def test_hundreds_of_small_vectors(kind, spark, tmp_path):
     lake = kind.lake(tmp_path / "t", NUMBERS)
     for n in range(300):
@@ -240,6 +244,7 @@ def test_a_row_of_an_unknown_file_or_position_is_an_error(spark, row):
 # Files
 
 
+@pytest.mark.core
 def test_many_files_by_folder_beside_dead_ones(kind, spark, tmp_path):
     lake = kind.lake(tmp_path / "t", PARTED, partition_by=["p"])
     for n in range(80):

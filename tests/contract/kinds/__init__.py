@@ -1,41 +1,47 @@
 """The kinds of tables that the contract suite runs on.
 
 A kind says how its tables are created, what one of their commits wrote, and who else can read them. Tests
-marked ``core`` run on every kind, all others on the kinds that are ``whole``: one for each format. A new
-format adds a module here and its kinds to ``KINDS``.
+marked ``core`` run on every kind, all others on the kinds that are ``whole``: one for each format. Tests marked
+``reads`` need a ``lake`` only; they also run on kinds that delvec cannot write. A new format adds a module
+here and its kinds to ``KINDS``.
 """
 
 from __future__ import annotations
 
 from contract.kinds.delta import DELTA_KINDS
+from contract.kinds.iceberg import ICEBERG_KINDS
 from contract.kinds.kind import (
     ANY_COLUMN_NAMES,
     APPEND_ONLY,
     CHANGE_FILES,
     FREQUENT_CHECKPOINTS,
+    INLINE_VECTORS,
     NESTED_COLUMNS,
     POSITION_FILES,
     ROW_IDS,
     TYPE_WIDENING,
     VECTORS_OFF,
+    VECTOR_FILES,
     Kind,
     Written,
 )
 from contract.kinds.toy import TOY_KINDS
 
-KINDS: tuple[Kind, ...] = (*DELTA_KINDS, *TOY_KINDS)
+KINDS: tuple[Kind, ...] = (*DELTA_KINDS, *ICEBERG_KINDS, *TOY_KINDS)
 
 __all__ = [
     "ANY_COLUMN_NAMES",
     "APPEND_ONLY",
     "CHANGE_FILES",
     "FREQUENT_CHECKPOINTS",
+    "INLINE_VECTORS",
     "KINDS",
     "NESTED_COLUMNS",
     "POSITION_FILES",
     "ROW_IDS",
     "TYPE_WIDENING",
     "VECTORS_OFF",
+    "VECTOR_FILES",
     "Kind",
     "Written",
 ]

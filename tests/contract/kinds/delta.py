@@ -17,10 +17,12 @@ from contract.kinds.kind import (
     APPEND_ONLY,
     CHANGE_FILES,
     FREQUENT_CHECKPOINTS,
+    INLINE_VECTORS,
     NESTED_COLUMNS,
     ROW_IDS,
     TYPE_WIDENING,
     VECTORS_OFF,
+    VECTOR_FILES,
     Kind,
     Reader,
     Written,
@@ -121,10 +123,11 @@ def _actions(table: Any, version: int | None) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+_ABILITIES = frozenset({VECTOR_FILES, INLINE_VECTORS})
 _ALL_READERS = (read_by_delta_rs, read_by_duckdb)
 
 DELTA_KINDS = (
-    DeltaKind("delta", whole=True, readers=_ALL_READERS, format="delta"),
+    DeltaKind("delta", whole=True, abilities=_ABILITIES, readers=_ALL_READERS, format="delta"),
     DeltaKind("delta-without-vectors", (VECTORS_OFF,), readers=_ALL_READERS, format="delta"),
     DeltaKind("delta-column-mapping", (ANY_COLUMN_NAMES,), readers=_ALL_READERS, format="delta"),
     DeltaKind(

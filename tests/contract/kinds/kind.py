@@ -26,6 +26,10 @@ APPEND_ONLY = "rows are only added"
 TYPE_WIDENING = "types of columns may be widened"
 FREQUENT_CHECKPOINTS = "the log is summarised after every second commit"
 
+# What the tables of a kind may have, for tests marked ``needs``.
+VECTOR_FILES = "deletes are vectors in files"
+INLINE_VECTORS = "deletes may be vectors inside the metadata"
+
 Reader = Callable[[str], list[dict[str, Any]]]
 
 
@@ -43,11 +47,17 @@ class Written:
 
 @dataclass(frozen=True)
 class Kind(ABC):
-    """A kind of table. ``features``: what all of its tables have. ``whole``: not only the core runs on it."""
+    """A kind of table. ``features``: what all of its tables have. ``whole``: not only the core runs on it.
+
+    ``writes``: delvec can write such tables. On other kinds only tests marked ``reads`` run.
+    ``abilities``: what a test may need that is marked ``needs``.
+    """
 
     name: str
     features: tuple[str, ...] = ()
     whole: bool = False
+    writes: bool = field(default=True, kw_only=True)
+    abilities: frozenset[str] = field(default=frozenset(), kw_only=True)
     readers: tuple[Reader, ...] = field(default=(), kw_only=True)
     format: str = field(default="", kw_only=True)
     format_version: int | None = field(default=None, kw_only=True)
