@@ -34,7 +34,9 @@ def pytest_generate_tests(metafunc):
         kinds = _kinds(metafunc.definition)
         if "server" in metafunc.fixturenames:  # other processes do not know the toy format
             kinds = [kind for kind in kinds if kind.format != "toy"]
-        parameters = [pytest.param(kind, id=kind.name, marks=_marks(metafunc.definition, kind)) for kind in kinds]
+        parameters = [
+            pytest.param(kind, id=kind.name, marks=_marks(metafunc.definition, kind)) for kind in kinds
+        ]
         metafunc.parametrize("kind", parameters, scope="module")
 
 

@@ -110,8 +110,8 @@ def summary_of(operation: str | None, manifests: Sequence[Manifest], snapshot_id
     if operation is None:
         contents = {file.content for file in added}
         removed = any(e.status == DELETED and e.file.content == DATA for e in changed)
-        operation = "append" if contents <= {DATA} else "overwrite" if DATA in contents else "delete"
-        operation = "overwrite" if operation == "append" and removed else operation
+        deletes = removed or contents - {DATA}
+        operation = "append" if not deletes else "overwrite" if DATA in contents else "delete"
     counts = {f"total-{name}": number for name, number in _counts(live).items()}
     counts |= {f"added-{name}": number for name, number in _counts(added).items() if number}
     return {"operation": operation, **{name: str(number) for name, number in counts.items()}}

@@ -1,4 +1,4 @@
-"""One Spark session with Delta's extensions, and the tables it writes, each made once."""
+"""One Spark session with the extensions of Delta and Iceberg, and the tables they write, each made once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from jars import JarsUnavailableError, delta_jars
+from iceberg_spark import SparkTable, catalog_settings
+from jars import JarsUnavailableError, delta_jars, iceberg_jars
 from spark_tables import TABLES, Writer
 
 SETTINGS = {
@@ -18,7 +19,8 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
+    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",
 }
@@ -29,13 +31,15 @@ def delta_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     from pyspark.sql import SparkSession
 
     try:
-        jars = delta_jars()
+        jars = delta_jars() + iceberg_jars()
     except JarsUnavailableError as error:
         pytest.skip(str(error))
     builder = SparkSession.builder.master("local[2]").config("spark.jars", ",".join(map(str, jars)))
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
     builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+    for key, value in catalog_settings(tmp_path_factory.getbasetemp() / "iceberg").items():
+        builder = builder.config(key, value)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         session = builder.getOrCreate()
@@ -62,3 +66,11 @@ def written(delta_spark: object, tmp_path_factory: pytest.TempPathFactory) -> Ca
         return writer
 
     return find
+
+
+@pytest.fixture(scope="session")
+def iceberg_table(
+    delta_spark: object, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], SparkTable]:
+    """Tables of Iceberg-Spark, by name. The session also has Delta's extensions."""
+    return lambda name: SparkTable(delta_spark, name, tmp_path_factory.getbasetemp() / "iceberg")

@@ -1,9 +1,9 @@
 """The kinds of tables that the contract suite runs on.
 
 A kind says how its tables are created, what one of their commits wrote, and who else can read them. Tests
-marked ``core`` run on every kind, all others on the kinds that are ``whole``: one for each format. Tests marked
-``reads`` need a ``lake`` only; they also run on kinds that delvec cannot write. A new format adds a module
-here and its kinds to ``KINDS``.
+marked ``core`` run on every kind, all others on the kinds that are ``whole``: one for each format. Tests
+marked ``reads`` need a ``lake`` only; they also run on kinds that delvec cannot write. A new format adds a
+module here and its kinds to ``KINDS``.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ from contract.kinds.kind import (
     POSITION_FILES,
     ROW_IDS,
     TYPE_WIDENING,
-    VECTORS_OFF,
     VECTOR_FILES,
+    VECTORS_OFF,
     Kind,
     Written,
 )
 from contract.kinds.toy import TOY_KINDS
+from delvec import detect
 
-KINDS: tuple[Kind, ...] = (*DELTA_KINDS, *ICEBERG_KINDS, *TOY_KINDS)
+KINDS: tuple[Kind, ...] = (*DELTA_KINDS, *TOY_KINDS)
+if "iceberg" in detect.format_names():
+    KINDS += ICEBERG_KINDS
 
 __all__ = [
     "ANY_COLUMN_NAMES",
