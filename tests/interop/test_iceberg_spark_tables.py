@@ -161,8 +161,9 @@ def test_columns_that_changed(iceberg_table):
         3,
     )
     values = (
-        "{id}, {id} * 2, CAST({id} AS FLOAT), CAST({id} AS DECIMAL(5, 2)), named_struct('x', {id}, 'y', 'y'), "
-        "array(named_struct('k', {id}, 'v', 'v')), map('m', named_struct('q', {id})), 'ab', 7"
+        "{id}, {id} * 2, CAST({id} AS FLOAT), CAST({id} AS DECIMAL(5, 2)), "
+        "named_struct('x', {id}, 'y', 'y'), array(named_struct('k', {id}, 'v', 'v')), "
+        "map('m', named_struct('q', {id})), 'ab', 7"
     )
     table.sql(f"INSERT INTO {{t}} SELECT {values.format(id='CAST(id AS INT)')} FROM range(10)")
     for change in (
