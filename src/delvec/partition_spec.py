@@ -19,12 +19,17 @@ from delvec.transforms import IDENTITY, Transform
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
-    """A partition value: the path of its source column in the schema, the transform, the resulting type."""
+    """A partition value: the path of its source column in the schema, the transform, the resulting type.
+
+    ``source`` is empty if the schema no longer has the column: the value then says nothing about the rows,
+    but still tells partitions apart. ``field_id`` is the id of the partition field, in formats that have one.
+    """
 
     name: str
     source: ColumnPath
     transform: Transform
     type: DataType
+    field_id: int | None = None
 
     def __str__(self) -> str:
         return self.transform.of(".".join(self.source))

@@ -76,6 +76,19 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True)
+class Geospatial(Primitive):
+    """``geometry`` or ``geography``, stored as WKB. ``parameters``: coordinate system, and how edges run.
+
+    It matches ``Primitive("geometry")`` and ``Primitive("geography")`` in patterns.
+    """
+
+    parameters: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}({self.parameters})" if self.parameters else self.name
+
+
+@dataclass(frozen=True, slots=True)
 class Array:
     """``element_id`` is the Parquet field id of the elements. Two arrays are equal whatever their ids are:
     the id says where the values are stored, not of what type they are.
@@ -174,6 +187,8 @@ PRIMITIVES: Mapping[str, pa.DataType] = MappingProxyType(
         "uuid": pa.binary(16),
         "void": pa.null(),
         "variant": pa.struct([("metadata", pa.binary()), ("value", pa.binary())]),
+        "geometry": pa.binary(),
+        "geography": pa.binary(),
     }
 )
 

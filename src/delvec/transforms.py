@@ -85,7 +85,7 @@ class Transform:
         match self.name, source:
             case "void", _:
                 return True
-            case _, Struct() | Array() | Map() | Primitive("variant" | "void"):
+            case _, Struct() | Array() | Map() | Primitive("variant" | "void" | "geometry" | "geography"):
                 return False
             case "identity", _:
                 return True

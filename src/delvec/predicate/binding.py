@@ -29,7 +29,9 @@ from delvec.schema import (
     is_string,
 )
 
-_COMPARABLE = PRIMITIVES.keys() - {"void", "variant", "time", "uuid", "timestamp_ns", "timestamp_ntz_ns"}
+_COMPARABLE = PRIMITIVES.keys() - {
+    *("void", "variant", "time", "uuid", "timestamp_ns", "timestamp_ntz_ns", "geometry", "geography")
+}
 _NAMES_SHOWN = 20
 
 # Spark reads these names as functions if no column has the name.
