@@ -1,14 +1,15 @@
 """Locations of tables and of their files, as text. No I/O.
 
-There are three kinds of text, and only this module decodes them:
+There are four kinds of text, and only this module decodes them:
 
     typed by a user            /lake/a b        s3a://bucket/a b      file:///lake/a%20b
     recorded in a log (raw)    a%20b.parquet    s3a://bucket/a%20b    file:/lake/a%20b      URI-encoded
+    recorded, never encoded    /lake/a b        s3a://bucket/a b      file:/lake/a b        as Hadoop's Path
     a location in delvec       /lake/a b        s3://bucket/a b       /lake/a b             decoded, absolute
 
-``normalize`` turns the first kind into the third, ``resolve`` the second into the third. In the first kind
-only ``file:`` URLs are URI-encoded; other text is the name itself, as in Hadoop's ``Path``. So normalizing a
-location does not change it. Empty segments and ``.`` are dropped.
+``normalize`` turns the first kind into the last, ``resolve`` the second, ``unencoded`` the third. In the
+first kind only ``file:`` URLs are URI-encoded; other text is the name itself, as in Hadoop's ``Path``. So
+normalizing a location does not change it. Empty segments and ``.`` are dropped.
 """
 
 from __future__ import annotations
@@ -60,6 +61,40 @@ def normalize(location: str) -> str:
     except FormatError as error:
         raise InvalidOperationError(f"{error}: location {text!r}") from error
     return _absolute_path(os.path.abspath(text))  # noqa: PTH100 - text in, text out
+
+
+def unencoded(text: str) -> str:
+    """The location for recorded, absolute text in which nothing is percent-encoded, not even in ``file:``
+    URLs. FormatError if it is not absolute.
+    """
+    _verify_no_nul(text, text, text)
+    scheme = _scheme(text)
+    if scheme == "file":
+        return _absolute_path(_file_path(text, text))
+    if scheme is not None:
+        return _store_location(scheme, text)
+    if text.startswith("/"):
+        return _absolute_path(text)
+    raise FormatError(f"location {text!r} is not absolute, expected a path from / or a URL")
+
+
+def unencoded_many(column: pa.Array) -> pa.Array:
+    """``unencoded`` for a column; nulls stay null. Each distinct folder is looked at once."""
+    parts = pc.split_pattern(column, "/", max_splits=1, reverse=True)
+    if not pc.all(pc.equal(pc.list_value_length(parts), 2)).as_py():
+        return _unencoded_one_by_one(column)
+    names = pc.list_element(parts, 1)
+    if pc.any(pc.match_substring_regex(names, r"^\.{0,2}$|\x00")).as_py():
+        return _unencoded_one_by_one(column)
+    folders = pc.list_element(parts, 0).dictionary_encode()
+    resolved = [_as_folder(unencoded(f"{folder}/")) for folder in folders.dictionary.to_pylist()]
+    prefixes = pa.array(resolved, names.type).take(folders.indices)
+    return pc.binary_join_element_wise(prefixes, names, pa.scalar("", names.type))
+
+
+def _unencoded_one_by_one(column: pa.Array) -> pa.Array:
+    texts = column.to_pylist()
+    return pa.array([None if text is None else unencoded(text) for text in texts], column.type)
 
 
 def decode(uri_text: str) -> str:
