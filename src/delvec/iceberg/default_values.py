@@ -5,8 +5,8 @@ The result is what ``pyarrow.scalar(value, arrow_type(type))`` accepts, and it c
     decimal, date, time, timestamp   decimal.Decimal, datetime.date, datetime.time, datetime.datetime
     nanosecond timestamps            nanoseconds since 1970-01-01 00:00, UTC
     uuid, fixed, binary              bytes
-    struct, map                      pairs of name and value, or of key and value
-    list                             a tuple
+    struct, list                     a tuple of the values of the fields, or of the elements
+    map                              a tuple of pairs of key and value
 """
 
 from __future__ import annotations
@@ -119,4 +119,4 @@ def _struct(value: dict[str, Any], struct: Struct) -> Any:
     """A struct's default is an empty object: each field has its own default."""
     if value != {}:
         raise ValueError(value)
-    return tuple((field.name, field.initial_default) for field in struct)
+    return tuple(field.initial_default for field in struct)

@@ -32,8 +32,8 @@ class JsonObject:
 
     def number(self, key: str, default: int | None = None) -> int:
         """An integer; ``default`` if it is missing, or refused without a default."""
-        value: Any = self.number_or_none(key)
-        return self._required(key, default, "a number") if value is None else value
+        value = self.number_or_none(key)
+        return int(self._required(key, default, "a number")) if value is None else value
 
     def number_or_none(self, key: str) -> int | None:
         value = self.members.get(key)
@@ -44,7 +44,7 @@ class JsonObject:
     def text(self, key: str, default: str | None = None) -> str:
         """A text; ``default`` if it is missing, or refused without a default."""
         value = self.text_or_none(key)
-        return self._required(key, default, "a text") if value is None else value
+        return str(self._required(key, default, "a text")) if value is None else value
 
     def text_or_none(self, key: str) -> str | None:
         value = self.members.get(key)
@@ -57,7 +57,7 @@ class JsonObject:
         value = self.members.get(key)
         if value is not None and not isinstance(value, bool):
             raise self._wrong(key, "true or false")
-        return self._required(key, default, "true or false") if value is None else value
+        return bool(self._required(key, default, "true or false")) if value is None else value
 
     def child(self, key: str) -> JsonObject:
         """The object ``key``."""

@@ -139,7 +139,8 @@ def _parse(root: JsonObject) -> TableMetadata:
         snapshots=snapshots,
         snapshot_log=_snapshot_log(root),
         metadata_log=tuple(
-            (item.number("timestamp-ms"), item.text("metadata-file")) for item in root.children("metadata-log")
+            (item.number("timestamp-ms"), item.text("metadata-file"))
+            for item in root.children("metadata-log")
         ),
         refs=_refs(root, current, snapshots),
         next_row_id=root.number_or_none("next-row-id"),
@@ -246,16 +247,16 @@ def _snapshot_log(root: JsonObject) -> tuple[tuple[int, int], ...]:
     return tuple(sorted((entry.number("timestamp-ms"), entry.number("snapshot-id")) for entry in entries))
 
 
-def _refs(
-    root: JsonObject, current: int | None, snapshots: Mapping[int, SnapshotRecord]
-) -> dict[str, Ref]:
+def _refs(root: JsonObject, current: int | None, snapshots: Mapping[int, SnapshotRecord]) -> dict[str, Ref]:
     refs: dict[str, Ref] = {}
     if root.has("refs"):
         listed = root.child("refs")
         refs = {name: _ref(listed.child(name), name, snapshots) for name in listed.members}
     main = refs.get(MAIN)
     if main is not None and main.snapshot_id != current:
-        raise FormatError(f"branch main is at snapshot {main.snapshot_id}, expected the current one, {current}")
+        raise FormatError(
+            f"branch main is at snapshot {main.snapshot_id}, expected the current one, {current}"
+        )
     if main is None and current is not None:
         refs[MAIN] = Ref(MAIN, current, BRANCH)
     return refs

@@ -19,7 +19,13 @@ from delvec.transforms import VOID, Transform, parse_transform
 FIRST_FIELD_ID = 1000
 """The id of the first partition field. Version 1 records no ids: the fields of each spec count from here."""
 
-_KNOWN_RESULTS = {"bucket": "integer", "year": "integer", "month": "integer", "hour": "integer", "day": "date"}
+_KNOWN_RESULTS = {
+    "bucket": "integer",
+    "year": "integer",
+    "month": "integer",
+    "hour": "integer",
+    "day": "date",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +104,8 @@ def _bind(
     where: str,
 ) -> PartitionField:
     source_id = field.source_ids[0] if len(field.source_ids) == 1 else None
-    path = places[source_id][0] if source_id in places else ()
-    result = _result_type(field.transform, types.get(source_id) if source_id is not None else None, where)
+    path = () if source_id is None or source_id not in places else places[source_id][0]
+    result = _result_type(field.transform, None if source_id is None else types.get(source_id), where)
     return PartitionField(field.name, path, field.transform, result, field.field_id)
 
 

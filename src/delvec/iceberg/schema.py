@@ -165,6 +165,7 @@ def _parse_primitive(text: str, where: str) -> DataType:
     if match := _GEOSPATIAL.fullmatch(text):
         return Geospatial(match[1], match[2] or "")
     raise UnsupportedFeatureError(
-        f"type of {where} is {text}, expected {', '.join(_PRIMITIVES)}, decimal, fixed, geometry or geography",
+        f"type of {where} is {text}, expected {', '.join(_PRIMITIVES)}, decimal, fixed, geometry or "
+        "geography",
         feature=f"type {text}",
     )
