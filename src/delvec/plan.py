@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from delvec.chunked import Rows, rows_of
 from delvec.partition_spec import PartitionSpec
-from delvec.schema import Schema
+from delvec.schema import NO_FIELDS, Field, Schema, united
 
 if TYPE_CHECKING:
     from delvec.file_facts import SelectableFacts
@@ -92,6 +92,8 @@ DELETES_SCHEMA = pa.schema(
         pa.field("cardinality", pa.int64()),
         pa.field("sequence", pa.int64()),
         pa.field("referenced_file", pa.string()),
+        pa.field("file_format", pa.string()),
+        pa.field("field_ids", pa.list_(pa.int32())),
         pa.field("entry", _ENTRY),
         pa.field("carry", pa.int64()),
     ]
@@ -101,14 +103,18 @@ DELETES_SCHEMA = pa.schema(
 kind             ``position-vector``: deleted rows of one data file, as a bitmap
                  ``position-file``: a Parquet file with the columns ``file_path`` and ``pos``, of one or more
                  data files; ``file_path`` is the data file's ``raw_location``
-                 ``equality-file``: values of deleted rows; refused by every reader so far
+                 ``equality-file``: a file with values of deleted rows: a row of an older data file is deleted
+                 if it has the same values in the columns ``field_ids``
 encoding         ``deletion-vector``: the framed Roaring blob of `delvec.blob`; ``full-row``: rows of a file
 location, offset, length   the whole blob with its frame, or the whole file; ``location`` is null for an
                  inline blob, ``offset`` is null for a whole file
 inline           the blob's magic and vector, without length and checksum
-cardinality      number of deleted rows that the metadata records; of a position file: its number of rows
+cardinality      number of deleted rows that the metadata records; of a position or equality file: its number
+                 of rows
 sequence         sequence number of the delete; null: the format has none
 referenced_file  ``location`` of the only data file that the delete applies to; null: there may be several
+file_format      of a position or equality file: ``parquet``, which null means too; another one is refused
+field_ids        of an equality file: the columns that it compares, by field id
 entry, carry     as in ``ScanPlan.files``
 """
 
@@ -129,12 +135,18 @@ class ReadSchema:
     by_id      columns are found by Parquet field id; otherwise by physical name
     constants  top-level columns that are not in the files: their values come from the partition values
     unnamed    those of the constants that the names of folders never state
+    names      if columns are found by id: the names that each field may have in a file without field ids, by
+               id. None: such a file is refused
+    from_partition   if columns are found by id: top-level columns whose values come from the partition
+               values in files that do not have them
     """
 
     schema: Schema
     by_id: bool
     constants: tuple[str, ...]
     unnamed: tuple[str, ...] = ()
+    names: Mapping[int, tuple[str, ...]] | None = None
+    from_partition: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +156,9 @@ class ScanPlan:
     facts          statistics of the files, in the order of ``files``; parsed on demand
     delete_groups  each distinct set of deletes other than vectors, once, as rows of ``deletes``
     skipped        number of live files that cannot hold a matching row
+    dropped        columns that the table no longer has and that equality files compare. Data files may still
+                   have them. A field that was dropped from a struct is in a struct with the id of that one
+    lineage        the columns for a row's id and version, if a reader may ask for them
     """
 
     location: str
@@ -158,6 +173,13 @@ class ScanPlan:
     delete_groups: tuple[tuple[int, ...], ...]
     carry: pa.Table
     skipped: int
+    dropped: Schema = NO_FIELDS
+    lineage: tuple[Field, ...] = ()
+
+    @property
+    def stored_schema(self) -> Schema:
+        """The columns that a scan may read: those of the table and the dropped ones."""
+        return united(self.schema, self.dropped)
 
     def at(self, rows: Rows) -> ScanPlan:
         """The plan of some of its files, by their rows in ``files``. ``skipped`` stays the same."""

@@ -8,7 +8,7 @@ style. A field has two names: the one that users see, and the one in data files.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -166,6 +166,7 @@ class Struct:
 
 DataType = Primitive | Decimal | Fixed | Array | Map | Struct
 Schema = Struct
+NO_FIELDS = Struct(())
 
 PRIMITIVES: Mapping[str, pa.DataType] = MappingProxyType(
     {
@@ -191,6 +192,20 @@ PRIMITIVES: Mapping[str, pa.DataType] = MappingProxyType(
         "geography": pa.binary(),
     }
 )
+
+
+def united(schema: Schema, more: Schema) -> Schema:
+    """The fields of both, those of ``more`` last. Structs with the same field id become one."""
+    by_id = {field.field_id: field for field in more if field.field_id is not None}
+    fields = [_united_field(f, None if f.field_id is None else by_id.get(f.field_id)) for f in schema]
+    ids = {field.field_id for field in schema} - {None}
+    return Struct((*fields, *(field for field in more if field.field_id not in ids)))
+
+
+def _united_field(field: Field, more: Field | None) -> Field:
+    if more is None or not isinstance(field.type, Struct) or not isinstance(more.type, Struct):
+        return field
+    return replace(field, type=united(field.type, more.type))
 
 
 def is_string(data_type: DataType | None) -> bool:
