@@ -47,6 +47,7 @@ def steps(location: Path) -> list[str]:
     ]
 
 
+@pytest.mark.slow  # it builds an environment for the old reader
 def test_a_reader_without_vectors_reads_the_table_after(
     delta_spark: Any, tmp_path: Path, reader: Path
 ) -> None:

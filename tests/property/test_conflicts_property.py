@@ -48,7 +48,7 @@ tables = st.lists(st.lists(PAIR, min_size=1, max_size=5), min_size=1, max_size=3
     racing=st.lists(statements, min_size=2, max_size=5),
     fresh=st.lists(st.booleans(), min_size=5, max_size=5),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_writers_of_one_version_are_as_one_after_the_other(
     files: list[list[Row]], racing: list[Statement], fresh: list[bool]
 ) -> None:
