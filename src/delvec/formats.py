@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from delvec.errors import InvalidOperationError
+
 if TYPE_CHECKING:
     from delvec.change_plan import ChangePlan
     from delvec.errors import FormatError
@@ -59,6 +61,11 @@ class Snapshot(Protocol):
     def format(self) -> str: ...
 
     @property
+    def format_version(self) -> int | None:
+        """The version of the format, where it has one number."""
+        ...
+
+    @property
     def version(self) -> int:
         """The version's number, for users and messages only. Code must not calculate with it."""
         ...
@@ -75,6 +82,11 @@ class Snapshot(Protocol):
 
     @property
     def location(self) -> str: ...
+
+    @property
+    def source(self) -> str:
+        """Where another process finds this version: `detect.open_table`, then ``Table.snapshot_at``."""
+        ...
 
     @property
     def schema(self) -> Schema: ...
@@ -155,6 +167,10 @@ class Table(Protocol):
         """The newest version; or the version with this number, or that was the newest at this time."""
         ...
 
+    def snapshot_at(self, base: Base) -> Snapshot:
+        """The version that has this base, as another process made it."""
+        ...
+
     def draft(
         self,
         schema: Schema,
@@ -204,6 +220,37 @@ class Table(Protocol):
     def history(self, limit: int | None = None) -> pa.Table:
         """The recorded commits, newest first, as ``HISTORY_SCHEMA``."""
         ...
+
+
+@runtime_checkable
+class WithRefs(Protocol):
+    """A table that has branches and tags: names for versions."""
+
+    def on_ref(self, ref: str) -> Table:
+        """The same table, whose newest version is that of the branch or tag. InvalidOperationError if there
+        is no such ref.
+        """
+        ...
+
+
+@runtime_checkable
+class Relocatable(Protocol):
+    """A table whose metadata records absolute locations of files."""
+
+    def relocated(self) -> Table:
+        """The same table, whose files are taken from where the table is now."""
+        ...
+
+
+def on_ref(table: Table, ref: str | None) -> Table:
+    """The table at a branch or tag; without one, as it is. Refuses a format that has neither."""
+    if ref is None:
+        return table
+    if not isinstance(table, WithRefs):
+        raise InvalidOperationError(
+            f"ref is {ref!r}, but {table.format} tables have no branches and tags: {table.location}"
+        )
+    return table.on_ref(ref)
 
 
 @runtime_checkable

@@ -121,10 +121,15 @@ entry, carry     as in ``ScanPlan.files``
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The version of the table that a plan was made from."""
+    """The version of the table that a plan was made from.
+
+    ``ref``: the branch or tag that the table was opened at. ``schema_id``: the schema of the plan, in formats
+    whose schema can change without a new version.
+    """
 
     version: int
     ref: str | None = None
+    schema_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,13 +30,14 @@ from delvec.delta.commit import now_ms
 from delvec.delta.descriptor import vector_files
 from delvec.delta.extra_actions import ExtraActions
 from delvec.delta.features import CHECKPOINT_PROTECTION, DELETION_VECTORS
-from delvec.delta.history import CommitTimes, as_datetime
+from delvec.delta.history import CommitTimes
 from delvec.delta.log_cleanup import YOUNGEST_MS, remove_expired
 from delvec.delta.log_files import list_log
 from delvec.delta.metadata_change import TableState
 from delvec.delta.properties import is_on
 from delvec.delta.protocol_upgrade import lowered
 from delvec.errors import FormatError, InvalidOperationError
+from delvec.instants import as_datetime
 from delvec.row_delta import Operation, Read, Request, RowDelta, Verb
 from delvec.storage import Entry, Storage, in_parallel
 

@@ -21,11 +21,8 @@ from delvec.delta.log_files import Listing
 from delvec.delta.properties import ENABLE_TIMESTAMPS, TIMESTAMPS_SINCE_VERSION
 from delvec.errors import FormatError, InvalidOperationError
 from delvec.formats import HISTORY_SCHEMA
+from delvec.instants import EPOCH, MILLISECOND, as_datetime, is_future, millis_of
 from delvec.storage import Storage, in_parallel
-
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_CLOCK_SKEW = dt.timedelta(minutes=1)  # how far the clock that a timestamp was taken from may be ahead
-_MILLISECOND = dt.timedelta(milliseconds=1)
 
 
 class CommitTimes:
@@ -68,17 +65,17 @@ class CommitTimes:
 
     def version_at(self, timestamp: dt.datetime) -> int:
         """The version that was the newest at ``timestamp``; refuses a time in the future."""
-        millis = (timestamp - _EPOCH) // _MILLISECOND
+        millis = millis_of(timestamp)
         position = bisect_right(self.versions, millis, key=self.millis)
         if position == 0:
             raise self._out_of_range(timestamp, "before the first")
-        if millis > self.millis(self.versions[-1]) and timestamp > dt.datetime.now(dt.UTC) + _CLOCK_SKEW:
+        if millis > self.millis(self.versions[-1]) and is_future(timestamp):
             raise self._out_of_range(timestamp, "in the future, after the last")
         return self.versions[position - 1]
 
     def version_from(self, timestamp: dt.datetime) -> int:
         """The first version that was committed at ``timestamp`` or later; refuses a time after the last."""
-        millis = -((_EPOCH - timestamp) // _MILLISECOND)
+        millis = -((EPOCH - timestamp) // MILLISECOND)
         position = bisect_left(self.versions, millis, key=self.millis)
         if position == len(self.versions):
             raise self._out_of_range(timestamp, "after the last")
@@ -95,7 +92,7 @@ class CommitTimes:
         times: dict[int, int] = {}
         last = -1
         for version in sorted(self._listing.commits):
-            millis = (self._listing.commits[version].modified - _EPOCH) // _MILLISECOND
+            millis = millis_of(self._listing.commits[version].modified)
             last = max(millis, last + 1)
             times[version] = last
         return times
@@ -107,13 +104,6 @@ def list_commits(times: CommitTimes, *, limit: int | None = None) -> pa.Table:
     infos = in_parallel(times.info, versions)
     rows = [_row(version, times.millis(version), info) for version, info in zip(versions, infos, strict=True)]
     return pa.Table.from_pylist(rows, schema=HISTORY_SCHEMA)
-
-
-def as_datetime(millis: int) -> dt.datetime:
-    try:
-        return _EPOCH + millis * _MILLISECOND
-    except OverflowError:
-        raise FormatError(f"commit time is {millis} ms, expected one before the year 10000") from None
 
 
 def _row(version: int, millis: int, info: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,6 +43,7 @@ class Snapshot:
     """A version of the table, made by ``DeltaTable.snapshot``. Refuses a table that delvec cannot read."""
 
     format = "delta"
+    format_version = None
 
     def __init__(self, storage: Storage, state: LogState) -> None:
         self.storage = storage
@@ -84,6 +85,10 @@ class Snapshot:
 
     @property
     def location(self) -> str:
+        return self.storage.root
+
+    @property
+    def source(self) -> str:
         return self.storage.root
 
     @property

@@ -14,7 +14,7 @@ from delvec.delta import changes, commit, commit_info, creation, downgrade, rest
 from delvec.delta.change_range import Bound, read_range
 from delvec.delta.checkpoint_writer import write_checkpoint
 from delvec.delta.extra_actions import extra_actions
-from delvec.delta.history import CommitTimes, as_datetime, list_commits
+from delvec.delta.history import CommitTimes, list_commits
 from delvec.delta.log_cleanup import clean_up_log
 from delvec.delta.log_files import Listing, list_log, tail
 from delvec.delta.log_reader import extend
@@ -32,7 +32,9 @@ from delvec.delta.snapshot import Snapshot
 from delvec.delta.winners import read_winner
 from delvec.delta.writer_features import verify_writable
 from delvec.errors import CommitConflictError, FormatError, InvalidOperationError, StorageError
+from delvec.instants import as_datetime, parse_instant
 from delvec.partition_spec import PartitionField, identity_fields
+from delvec.plan import Base
 from delvec.retention import Protected, RetentionRules, Unneeded
 from delvec.row_delta import (
     Committed,
@@ -131,9 +133,13 @@ class DeltaTable:
             version = self.version_at(timestamp)
         return self._newest() if version is None else self._at(version)
 
+    def snapshot_at(self, base: Base) -> Snapshot:
+        """The version that has this base."""
+        return self._at(base.version)
+
     def version_at(self, timestamp: dt.datetime | str) -> int:
         """The version that was the newest one at ``timestamp``; a time without a zone is UTC."""
-        return self._commit_times().version_at(_instant(timestamp))
+        return self._commit_times().version_at(parse_instant(timestamp))
 
     def committed_at(self, version: int) -> dt.datetime | None:
         """When the version was committed; None if its commit is no longer in the log."""
@@ -302,14 +308,3 @@ class DeltaTable:
             return latest
         state, _ = load_version(self.storage, version)
         return Snapshot(self.storage, state)
-
-
-def _instant(timestamp: dt.datetime | str) -> dt.datetime:
-    if isinstance(timestamp, str):
-        try:
-            timestamp = dt.datetime.fromisoformat(timestamp)
-        except ValueError:
-            raise InvalidOperationError(
-                f"timestamp is {timestamp!r}, expected ISO 8601 such as 2025-01-31T12:00:00Z"
-            ) from None
-    return timestamp if timestamp.tzinfo is not None else timestamp.replace(tzinfo=dt.UTC)

@@ -243,8 +243,11 @@ def _current_snapshot_id(root: JsonObject, snapshots: Mapping[int, SnapshotRecor
 
 
 def _snapshot_log(root: JsonObject) -> tuple[tuple[int, int], ...]:
-    entries = root.children("snapshot-log")
-    return tuple(sorted((entry.number("timestamp-ms"), entry.number("snapshot-id")) for entry in entries))
+    """Sorted by time; entries of one millisecond stay in the order of the log."""
+    entries = [
+        (item.number("timestamp-ms"), item.number("snapshot-id")) for item in root.children("snapshot-log")
+    ]
+    return tuple(sorted(entries, key=lambda entry: entry[0]))
 
 
 def _refs(root: JsonObject, current: int | None, snapshots: Mapping[int, SnapshotRecord]) -> dict[str, Ref]:

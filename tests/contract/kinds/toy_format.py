@@ -80,10 +80,12 @@ class ToyFacts:
 
 class ToySnapshot:
     format = "toy"
+    format_version = None
     passed_over = ()
 
     def __init__(self, storage: Storage, manifest: Manifest) -> None:
         self.storage, self.location, self.manifest = storage, storage.root, manifest
+        self.source = storage.root
         self.version, self.is_draft = manifest.version, manifest.version < 0
         self.base = plan.Base(self.version)
         self.schema, self.spec = manifest.schema(), manifest.spec()
@@ -163,6 +165,9 @@ class ToyTable:
         if version not in versions:
             raise TableNotFoundError(f"version {version} does not exist: {self.location}")
         return ToySnapshot(self.storage, self._manifest(version))
+
+    def snapshot_at(self, base: plan.Base) -> ToySnapshot:
+        return self.snapshot(base.version)
 
     def draft(self, schema: Schema, *, partition_by: Any = (), properties: Any = None) -> ToySnapshot:
         partition = [[f.name, f.source[0], str(f.transform)] for f in partition_by]

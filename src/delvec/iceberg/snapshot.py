@@ -1,0 +1,165 @@
+"""One snapshot of an Iceberg table. It is immutable; plans come from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from delvec.errors import FormatError
+from delvec.iceberg import planning
+from delvec.iceberg.locations import Locations
+from delvec.iceberg.metadata import SnapshotRecord, TableMetadata
+from delvec.iceberg.name_mapping import NameMapping, table_name_mapping
+from delvec.iceberg.read_only import refuse_writing
+from delvec.iceberg.refs import NO_SNAPSHOT
+from delvec.partition_spec import PartitionSpec
+from delvec.plan import Base, ScanPlan
+from delvec.predicate import Condition
+from delvec.row_delta import Isolation, MetadataChange, Verb, WriteRules
+from delvec.schema import Schema
+from delvec.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """How a table was opened: its files, its metadata, and where the metadata's locations are.
+
+    metadata_path   the metadata file, relative to the storage's root or absolute
+    source          where another process opens the same metadata
+    ref             the branch or tag
+    """
+
+    storage: Storage
+    metadata: TableMetadata
+    metadata_path: str
+    source: str
+    locations: Locations
+    ref: str | None = None
+
+
+class Snapshot:
+    """A snapshot of the table, made by ``IcebergTable.snapshot``; without a ``record``, a table without rows.
+
+    ``schema_id``: the schema in which the rows are shown. It can be newer than the snapshot.
+    """
+
+    format = "iceberg"
+    is_draft = False
+    passed_over: Sequence[FormatError] = ()
+    txns: Mapping[str, int] = {}
+
+    def __init__(self, opened: Opened, record: SnapshotRecord | None, schema_id: int) -> None:
+        self.opened = opened
+        self.storage = opened.storage
+        self.metadata = opened.metadata
+        self.locations = opened.locations
+        self.record = record
+        self.schema_id = schema_id
+
+    @property
+    def format_version(self) -> int:
+        return self.metadata.format_version
+
+    @property
+    def version(self) -> int:
+        """The snapshot's id; -1 if the table has no snapshot yet."""
+        return NO_SNAPSHOT if self.record is None else self.record.snapshot_id
+
+    @property
+    def base(self) -> Base:
+        return Base(self.version, self.opened.ref, self.schema_id)
+
+    @property
+    def location(self) -> str:
+        return self.storage.root
+
+    @property
+    def source(self) -> str:
+        return self.opened.source
+
+    @property
+    def schema(self) -> Schema:
+        return self.metadata.schemas[self.schema_id]
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self.metadata.properties
+
+    @cached_property
+    def specs(self) -> Mapping[int, PartitionSpec]:
+        """All partition specs of the table, bound to this snapshot's schema."""
+        return self.metadata.specs_in(self.schema)
+
+    @property
+    def spec(self) -> PartitionSpec:
+        return self.specs[self.metadata.default_spec_id]
+
+    @cached_property
+    def name_mapping(self) -> NameMapping | None:
+        """The field ids of columns in data files that record none."""
+        try:
+            return table_name_mapping(self.properties)
+        except FormatError as error:
+            raise error.at(self.location) from None
+
+    def plan(
+        self,
+        where: Condition | None = None,
+        *,
+        time_zone: str = "UTC",
+        among: pa.Array | None = None,
+    ) -> ScanPlan:
+        """The files that may have a row for which ``where`` is true; all files without it."""
+        return planning.plan(self, where, time_zone=time_zone, among=among)
+
+    def names(self, file_ids: pa.Array) -> pa.Array:
+        """The recorded locations of files by their ids."""
+        return planning.names(self, file_ids)
+
+    def file_ids(self, names: pa.Array) -> pa.Array:
+        """The ids of files by their recorded locations; null for a file that is not live."""
+        return planning.file_ids(self, names)
+
+    def isolation(self, verb: Verb) -> Isolation:  # noqa: ARG002 - as all formats
+        return Isolation.SERIALIZABLE
+
+    def rules(self, verb: Verb, change: MetadataChange | None = None) -> WriteRules:  # noqa: ARG002
+        refuse_writing(self.location)
+
+    def details(self) -> Mapping[str, Any]:
+        """Facts about the snapshot by Iceberg's names."""
+        metadata = self.metadata
+        record = self.record
+        details = {
+            "format version": metadata.format_version,
+            "table uuid": metadata.table_uuid,
+            "metadata file": self.opened.metadata_path,
+            "recorded location": None if self._is_at_home else metadata.location,
+            "ref": self.opened.ref,
+            "sequence number": None if record is None else record.sequence_number,
+            "parent snapshot": None if record is None else record.parent_id,
+            "schema id": self.schema_id,
+            "partition spec id": metadata.default_spec_id,
+            "snapshots": len(metadata.snapshots),
+            "branches and tags": self._refs(),
+            "identifier columns": self._identifier_columns(),
+            "next row id": metadata.next_row_id,
+        }
+        return {name: value for name, value in details.items() if value not in (None, [])}
+
+    @property
+    def _is_at_home(self) -> bool:
+        """Whether the table is where its metadata says."""
+        return Locations(self.metadata.location).resolve(self.metadata.location) == self.location
+
+    def _refs(self) -> list[str]:
+        refs = sorted(self.metadata.refs.values(), key=lambda ref: ref.name)
+        return [f"{ref.name} ({ref.kind}): {ref.snapshot_id}" for ref in refs]
+
+    def _identifier_columns(self) -> list[str]:
+        ids = self.metadata.identifier_ids.get(self.schema_id, frozenset())
+        return [field.name for field in self.schema if field.field_id in ids]

@@ -1,0 +1,202 @@
+"""An Iceberg table, at a path or in a catalog: finds its snapshots. It is read only."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from delvec import location
+from delvec.errors import FormatError, InvalidOperationError
+from delvec.iceberg import history, metadata_files, refs
+from delvec.iceberg.locations import Locations
+from delvec.iceberg.metadata import TAG, TableMetadata
+from delvec.iceberg.metadata_files import FOLDER
+from delvec.iceberg.pointers import CurrentFile, FilePointer, FolderPointer, Pointer
+from delvec.iceberg.read_only import refuse_writing
+from delvec.iceberg.refs import NO_SNAPSHOT
+from delvec.iceberg.snapshot import Opened, Snapshot
+from delvec.instants import as_datetime, parse_instant
+from delvec.partition_spec import PartitionField
+from delvec.plan import Base
+from delvec.row_delta import Execution, Outcome, Request, RowCounts, RowDelta, Won
+from delvec.schema import Schema
+from delvec.storage import Storage, open_storage
+
+
+class _Newest:
+    """The newest metadata of a table, read again only if the pointer has moved. Threads may share it."""
+
+    def __init__(self, storage: Storage, pointer: Pointer) -> None:
+        self._storage = storage
+        self._pointer = pointer
+        self._lock = threading.Lock()
+        self._last: tuple[CurrentFile, TableMetadata] | None = None
+
+    @property
+    def is_in_folder(self) -> bool:
+        """Whether the table's folder says which file is the newest."""
+        return isinstance(self._pointer, FolderPointer)
+
+    def read(self) -> tuple[str, TableMetadata]:
+        """Path and content of the newest metadata file."""
+        with self._lock:
+            current = self._pointer.current(self._storage)
+            if self._last is None or self._last[0] != current:
+                self._last = current, metadata_files.read_metadata(self._storage, current.path)
+            return current.path, self._last[1]
+
+
+class IcebergTable:
+    """A table at the storage's root. ``pointer`` knows its newest metadata file, by default its folder."""
+
+    format = "iceberg"
+
+    def __init__(self, storage: Storage, pointer: Pointer | None = None) -> None:
+        self.storage = storage
+        self._newest = _Newest(storage, pointer or FolderPointer())
+        self._ref: str | None = None
+        self._relocate = False
+
+    @classmethod
+    def of_file(cls, path: str, options: Mapping[str, str] | None = None) -> IcebergTable:
+        """The table as one metadata file describes it, by the file's path."""
+        place = location.normalize(path)
+        folder, _, name = place.rpartition("/")
+        root, _, last = folder.rpartition("/")
+        if last != FOLDER:
+            return cls(open_storage(folder or "/", options), FilePointer(name))
+        return cls(open_storage(root or "/", options), FilePointer(f"{FOLDER}/{name}"))
+
+    def on_ref(self, ref: str) -> IcebergTable:
+        """The same table at a branch or tag."""
+        refs.find_ref(self._newest.read()[1], ref)
+        return self._copy(ref=ref, relocate=self._relocate)
+
+    def relocated(self) -> IcebergTable:
+        """The same table, with all files below its recorded location taken from where it is now."""
+        return self._copy(ref=self._ref, relocate=True)
+
+    @property
+    def location(self) -> str:
+        return self.storage.root
+
+    def snapshot(self, version: int | None = None, timestamp: dt.datetime | str | None = None) -> Snapshot:
+        """The newest snapshot; or that with this id, or that was the current one at this time."""
+        if version is not None and timestamp is not None:
+            raise InvalidOperationError(
+                f"both version {version} and timestamp {timestamp} are given, expected one of them"
+            )
+        opened = self._opened()
+        if timestamp is not None:
+            instant = parse_instant(timestamp)
+            version = refs.snapshot_at_time(opened.metadata, instant, self._branch(opened.metadata))
+        return self._newest_snapshot(opened) if version is None else _snapshot(opened, version)
+
+    def snapshot_at(self, base: Base) -> Snapshot:
+        """The snapshot with the schema that the base has."""
+        return _snapshot(self._opened(), base.version, base.schema_id)
+
+    def draft(
+        self,
+        schema: Schema,  # noqa: ARG002 - as all formats
+        *,
+        partition_by: Sequence[PartitionField] = (),  # noqa: ARG002
+        properties: Mapping[str, str] | None = None,  # noqa: ARG002
+    ) -> Snapshot:
+        refuse_writing(self.location)
+
+    def commit(self, snapshot: Any, delta: RowDelta) -> Outcome:  # noqa: ARG002 - as all formats
+        refuse_writing(self.location)
+
+    def won(self, since: Any, until: Any) -> Sequence[Won]:  # noqa: ARG002 - as all formats
+        refuse_writing(self.location)
+
+    def operation_name(self, request: Request) -> str:  # noqa: ARG002 - as all formats
+        refuse_writing(self.location)
+
+    def metrics(
+        self,
+        request: Request,  # noqa: ARG002 - as all formats
+        counts: RowCounts,  # noqa: ARG002
+        execution: Execution | None = None,  # noqa: ARG002
+    ) -> Mapping[str, int]:
+        refuse_writing(self.location)
+
+    def total_metrics(self, metrics: Sequence[Mapping[str, int]]) -> Mapping[str, int]:  # noqa: ARG002
+        refuse_writing(self.location)
+
+    def created_at(self) -> dt.datetime | None:
+        """When the first metadata file was written; None if that is no longer recorded."""
+        path, metadata = self._newest.read()
+        return history.created_at(metadata, path)
+
+    def committed_at(self, version: int) -> dt.datetime | None:
+        """When the snapshot was committed; None if the table no longer has it."""
+        record = self._newest.read()[1].snapshots.get(version)
+        return None if record is None else as_datetime(record.timestamp_ms)
+
+    def history(self, limit: int | None = None) -> pa.Table:
+        """All snapshots that the table keeps, newest first, as ``formats.HISTORY_SCHEMA``."""
+        metadata = self._newest.read()[1]
+        head = metadata.current_snapshot_id
+        if self._ref is not None:
+            head = refs.find_ref(metadata, self._ref).snapshot_id
+        return history.list_snapshots(metadata, head, limit=limit)
+
+    def _copy(self, *, ref: str | None, relocate: bool) -> IcebergTable:
+        copy = object.__new__(IcebergTable)
+        copy.storage, copy._newest = self.storage, self._newest
+        copy._ref, copy._relocate = ref, relocate
+        return copy
+
+    def _opened(self) -> Opened:
+        path, metadata = self._newest.read()
+        is_absolute = location.is_absolute(path)
+        file = path if is_absolute else location.join(self.storage.root, path)
+        return Opened(
+            storage=self.storage,
+            metadata=metadata,
+            metadata_path=path,
+            source=self.storage.root if self._newest.is_in_folder else file,
+            locations=Locations(metadata.location, self.storage.root if self._relocate else None),
+            ref=self._ref,
+        )
+
+    def _newest_snapshot(self, opened: Opened) -> Snapshot:
+        """The newest snapshot, in the table's current schema; of a tag, in the snapshot's own."""
+        metadata = opened.metadata
+        if self._ref is None:
+            current = metadata.current_snapshot_id
+            record = None if current is None else metadata.snapshots[current]
+            return Snapshot(opened, record, metadata.current_schema_id)
+        ref = refs.find_ref(metadata, self._ref)
+        if ref.kind == TAG:
+            return _snapshot(opened, ref.snapshot_id)
+        return Snapshot(opened, metadata.snapshots[ref.snapshot_id], metadata.current_schema_id)
+
+    def _branch(self, metadata: TableMetadata) -> str | None:
+        """The branch whose past counts. A tag has none: the table's past counts."""
+        if self._ref is None or refs.find_ref(metadata, self._ref).kind == TAG:
+            return None
+        return self._ref
+
+
+def _snapshot(opened: Opened, version: int, schema_id: int | None = None) -> Snapshot:
+    """The snapshot with this id, by default in the schema that the table had then."""
+    metadata = opened.metadata
+    record = None
+    if version != NO_SNAPSHOT:
+        record = metadata.snapshots[refs.verify_snapshot(metadata, version)]
+    if schema_id is None:
+        recorded = None if record is None else record.schema_id  # version 1 may not record it
+        schema_id = metadata.current_schema_id if recorded is None else recorded
+    if schema_id not in metadata.schemas:
+        raise FormatError(
+            f"schema of snapshot {version} is {schema_id}, expected one of the table's schemas",
+            path=opened.metadata_path,
+        )
+    return Snapshot(opened, record, schema_id)
