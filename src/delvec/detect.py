@@ -1,7 +1,7 @@
 """The formats, and which format the table at a location has. Only this module knows all formats.
 
     _delta_log/…                                           Delta, also if Iceberg metadata is there too
-    metadata/version-hint.text, metadata/*.metadata.json   Iceberg
+    metadata/version-hint.text, metadata/*.metadata.json   Iceberg; also the path of one metadata.json
 
 If there is no table, the error says what is there instead.
 """
@@ -27,7 +27,9 @@ from delvec.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from delvec.formats import Catalog, Table
+from delvec.formats import Catalog, Relocatable, Table, on_ref
+from delvec.iceberg import metadata_files
+from delvec.iceberg.table import IcebergTable
 from delvec.row_delta import has_file_id
 from delvec.storage import Storage, open_storage
 
@@ -38,11 +40,9 @@ DEFAULT_FORMAT = DELTA
 VECTOR_FILE_NAMES = (".bin", ".puffin")
 
 _FIRST_COMMIT = f"{LOG}/{0:020d}.json"
-_METADATA = "metadata"
-_VERSION_HINT = f"{_METADATA}/version-hint.text"
-_METADATA_FILE = ".metadata.json"
+_METADATA = metadata_files.FOLDER
 _DELTA_FILE = re.compile(rf"(.+?)/{LOG}/.+", re.DOTALL)
-_ICEBERG_FILE = re.compile(rf"(.+?)/{_METADATA}/([^/]*\.metadata\.json|version-hint\.text)", re.DOTALL)
+_ICEBERG_FILE = re.compile(rf"(.+?)/{_METADATA}/([^/]*\.metadata\.json(\.gz)?|version-hint\.text)", re.DOTALL)
 _DATA_FILE = ".parquet"
 _MAX_NAMES_LISTED = 1000  # below a folder that is not a table, to describe what is in it
 
@@ -76,14 +76,14 @@ def _is_delta(storage: Storage) -> bool:
 
 
 def _is_iceberg(storage: Storage) -> bool:
-    return storage.exists(_VERSION_HINT) or any(
-        entry.path.endswith(_METADATA_FILE) for entry in storage.list_folder(_METADATA)
+    return storage.exists(metadata_files.VERSION_HINT) or any(
+        metadata_files.is_metadata_file(entry.path) for entry in storage.list_folder(_METADATA)
     )
 
 
 FORMATS: dict[str, Format] = {
     DELTA: Format("Delta", LOG, _is_delta, DeltaTable, _DELTA_FILE),
-    ICEBERG: Format("Iceberg", _METADATA, _is_iceberg, None, _ICEBERG_FILE),
+    ICEBERG: Format("Iceberg", _METADATA, _is_iceberg, IcebergTable, _ICEBERG_FILE),
 }
 """All formats by name. If a location has metadata of several formats, the first of them is its format."""
 
@@ -106,9 +106,28 @@ def find_catalog(catalog: object) -> Catalog | None:
     return catalog if isinstance(catalog, Catalog) else None
 
 
-def open_table(location_text: str, options: Mapping[str, str] | None = None) -> Table:
-    """The table at the location; TableNotFoundError says what is there instead."""
+def open_table(
+    location_text: str,
+    options: Mapping[str, str] | None = None,
+    *,
+    ref: str | None = None,
+    relocate: bool = False,
+) -> Table:
+    """The table at the location; TableNotFoundError says what is there instead.
+
+    ``ref``: at this branch or tag. ``relocate``: the table was copied; files are taken from where it is now.
+    A format that records relative paths does that anyway.
+    """
+    table = _open(location_text, options)
+    if relocate and isinstance(table, Relocatable):
+        table = table.relocated()
+    return on_ref(table, ref)
+
+
+def _open(location_text: str, options: Mapping[str, str] | None) -> Table:
     storage = open_storage(location_text, options)
+    if metadata_files.is_metadata_file(storage.root) and _is_file(storage):
+        return IcebergTable.of_file(storage.root, options)
     format_name = find_format(storage)
     if format_name is None:
         raise TableNotFoundError(_what_is_there(storage))

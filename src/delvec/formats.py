@@ -253,6 +253,16 @@ def on_ref(table: Table, ref: str | None) -> Table:
     return table.on_ref(ref)
 
 
+def snapshot_of(
+    table: Table, version: int | None = None, timestamp: dt.datetime | None = None, ref: str | None = None
+) -> Snapshot:
+    """A version of the table by its number, by a time, or by a branch or tag; by default the newest."""
+    if ref is not None and (version is not None or timestamp is not None):
+        other = f"version {version}" if version is not None else f"timestamp {timestamp}"
+        raise InvalidOperationError(f"both ref {ref!r} and {other} are given, expected one of them")
+    return on_ref(table, ref).snapshot(version, timestamp)
+
+
 @runtime_checkable
 class VectorsDroppable(Protocol):
     """A table that can become one without vectors, for readers that do not know them."""

@@ -22,10 +22,14 @@ ANY_FORMAT = "delvec"
 
 @dataclass(frozen=True, slots=True)
 class AtPath:
-    """The table at a path. ``format``: the format it must have; None accepts every format."""
+    """The table at a path. ``format``: the format it must have; None accepts every format.
+
+    ``relocate``: the table was copied, and its files are taken from where it is now.
+    """
 
     path: str
     format: str | None = None
+    relocate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,17 @@ def in_catalog(catalog: object, identifier: str) -> InCatalog:
     return InCatalog(resolved, tuple(identifier.split(".")))
 
 
+def reference_to(text: str, *, catalog: object | None = None, relocate: bool = False) -> Reference:
+    """What a user opens: a path, or with ``catalog`` an identifier in it."""
+    if catalog is None:
+        return AtPath(text, relocate=relocate)
+    if relocate:
+        raise InvalidOperationError(
+            "relocate is for a copied table at a path, expected no catalog: the catalog knows where it is"
+        )
+    return in_catalog(catalog, text)
+
+
 def open_table(reference: Reference, options_for: OptionsFor) -> formats.Table:
     """Open the table; TableNotFoundError if there is none."""
     match reference:
@@ -90,8 +105,8 @@ def open_table(reference: Reference, options_for: OptionsFor) -> formats.Table:
             return table
         case InCatalog(catalog, identifier):
             return catalog.open_table(identifier, options_for)
-        case AtPath(path, expected):
-            table = detect.open_table(path, options_for(path))
+        case AtPath(path, expected, relocate):
+            table = detect.open_table(path, options_for(path), relocate=relocate)
             if expected is not None and table.format != expected:
                 raise InvalidOperationError(
                     f"the table has the format {table.format}, expected {expected}: {table.location}"

@@ -73,27 +73,25 @@ class Table:
         self._table = table
 
     @classmethod
-    def open(
+    def open(  # noqa: PLR0917 - the public interface fixes names and positions
         cls,
         spark: SparkSession,
         location_or_identifier: str,
         catalog: object | None = None,
+        ref: str | None = None,
         relocate: bool = False,  # noqa: FBT001, FBT002 - the public interface fixes the name and the position
         storage_options: Mapping[str, str] | None = None,
     ) -> Table:
         """The table at a location, or with an identifier such as ``db.orders`` in a ``catalog``. Detects the
         format.
 
-        ``storage_options`` default to the session's ``spark.hadoop.fs.*`` and the environment.
+        ``ref``: the table at a branch or tag. ``relocate``: the table was copied, and its files are taken
+        from where it is now. ``storage_options`` default to the session's ``spark.hadoop.fs.*`` and the
+        environment.
         """
         verify_running(spark)
-        if relocate:
-            raise UnsupportedFeatureError("relocated tables cannot be opened yet", feature="relocate")
-        if catalog is None:
-            reference: name_resolver.Reference = name_resolver.AtPath(location_or_identifier)
-        else:
-            reference = name_resolver.in_catalog(catalog, location_or_identifier)
-        return open_reference(spark, reference, storage_options)
+        reference = name_resolver.reference_to(location_or_identifier, catalog=catalog, relocate=relocate)
+        return open_reference(spark, reference, storage_options, ref=ref)
 
     @classmethod
     def create(  # noqa: PLR0917 - the public interface fixes names and positions
@@ -162,6 +160,11 @@ class Table:
         return self._table.format
 
     @property
+    def format_version(self) -> int | None:
+        """The version of the table's format; None if the format has no such number."""
+        return self._table.snapshot().format_version
+
+    @property
     def location(self) -> str:
         return self._table.location
 
@@ -204,6 +207,7 @@ class Table:
         self,
         version: int | None = None,
         timestamp: dt.datetime | str | None = None,
+        ref: str | None = None,
         where: Condition = None,
         columns: Sequence[str] | str | None = None,
     ) -> DataFrame:
@@ -211,12 +215,11 @@ class Table:
 
         Files that cannot contain such a row are not opened. The DataFrame stays at its version. ``timestamp``
         selects the version that was the newest at this time. A datetime without a zone is in Python's local
-        time, a text without a zone in the session's time zone.
+        time, a text without a zone in the session's time zone. ``ref`` selects a branch or tag.
         """
-        verify_running(self._spark)
-        at = None if timestamp is None else instant_of(self._spark, timestamp)
-        snapshot = self._table.snapshot(version_number(version), at)
-        newest = None if version is None and at is None else self._table.snapshot().version
+        snapshot = self._at(version, timestamp, ref)
+        is_newest = version is None and timestamp is None and ref is None
+        newest = None if is_newest else self._table.snapshot().version
         return read.rows(self._spark, snapshot, self._table.storage, where, columns, newest=newest)
 
     def count(
@@ -225,11 +228,12 @@ class Table:
         *,
         version: int | None = None,
         timestamp: dt.datetime | str | None = None,
+        ref: str | None = None,
     ) -> int:
         """The number of live rows for which ``where`` is true, from the metadata where that decides. Only the
         other files are read.
         """
-        return count_rows(self._spark, self._at(version, timestamp), self._table.storage, where)
+        return count_rows(self._spark, self._at(version, timestamp, ref), self._table.storage, where)
 
     def append(
         self,
@@ -505,10 +509,13 @@ class Table:
             raise InvalidOperationError(f"name is {name!r}, expected letters, digits and _")
         name_resolver.register(name, self._table)
 
-    def _at(self, version: int | None, timestamp: dt.datetime | str | None) -> formats.Snapshot:
+    def _at(
+        self, version: int | None, timestamp: dt.datetime | str | None, ref: str | None = None
+    ) -> formats.Snapshot:
+        """The version with this number, of this time, or at this branch or tag; by default the newest."""
         verify_running(self._spark)
         at = None if timestamp is None else instant_of(self._spark, timestamp)
-        return self._table.snapshot(version_number(version), at)
+        return formats.snapshot_of(self._table, version_number(version), at, ref)
 
     def _rows(self, df: Any) -> Rows:
         """The rows that a verb gets, as a DataFrame, or as a function that returns one."""
@@ -549,12 +556,17 @@ class Table:
 
 
 def open_reference(
-    spark: SparkSession, reference: name_resolver.Reference, storage_options: Mapping[str, str] | None = None
+    spark: SparkSession,
+    reference: name_resolver.Reference,
+    storage_options: Mapping[str, str] | None = None,
+    *,
+    ref: str | None = None,
 ) -> Table:
-    """The table that a name was resolved to; TableNotFoundError if there is none."""
+    """The table that a name was resolved to, at a branch or tag; TableNotFoundError if there is none."""
     table = name_resolver.open_table(
         reference, lambda location: session_storage_options(spark, location, storage_options)
     )
+    table = formats.on_ref(table, ref)
     if not isinstance(reference, name_resolver.Registered):
         table.snapshot()  # refuse a table that cannot be read when it is opened
     return Table(spark, table)

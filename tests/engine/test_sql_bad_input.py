@@ -177,7 +177,8 @@ def test_values_cannot_escape(spark, conf, run, tmp_path, escaped):
         ("DELETE FROM bad_t WHERE id = 1", {"y": 1}, "args has y"),
         ("DELETE FROM bad_t WHERE id = ?", [1, 2], "args has 2 values"),
         ("SELECT * FROM bad_t WHERE id = :x", {"x": 1, "y": 2}, "args has y"),
-        ("SELECT * FROM bad_t VERSION AS OF :v", {"v": "1 x"}, "version is :v, expected a whole number"),
+        ("SELECT * FROM bad_t VERSION AS OF :v", {"v": "1 x"}, "ref is '1 x', but delta tables have no"),
+        ("SELECT * FROM bad_t VERSION AS OF :v", {"v": 1.5}, "version is :v, expected a whole number"),
         ("SELECT * FROM bad_t VERSION AS OF :v", {"v": True}, "version is :v"),
     ],
 )

@@ -13,7 +13,6 @@ from delvec.errors import (
     InvalidOperationError,
     ObjectNotFoundError,
     TableNotFoundError,
-    UnsupportedFeatureError,
 )
 from delvec.puffin import PuffinWriter
 from delvec.storage import open_storage
@@ -57,11 +56,19 @@ def test_delta_takes_few_requests(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["metadata/version-hint.text", "metadata/v1.metadata.json"])
-def test_iceberg_is_refused_for_now(tmp_path, name):
+def test_iceberg_by_its_metadata(tmp_path, name):
     touch(tmp_path, name)
-    with pytest.raises(UnsupportedFeatureError, match="Iceberg tables cannot be read yet") as raised:
-        detect.open_table(str(tmp_path))
-    assert raised.value.feature == "iceberg"
+    table = detect.open_table(str(tmp_path))
+    assert (table.format, table.location) == ("iceberg", str(tmp_path))
+    with pytest.raises(FormatError):
+        table.snapshot()
+
+
+def test_iceberg_by_the_path_of_one_metadata_file(tmp_path):
+    touch(tmp_path, "metadata/v1.metadata.json", "metadata/v2.metadata.json")
+    table = detect.open_table(str(tmp_path / "metadata/v1.metadata.json"))
+    assert (table.format, table.location) == ("iceberg", str(tmp_path))
+    assert "does not exist" in refusal(tmp_path / "metadata/v3.metadata.json")
 
 
 @pytest.mark.parametrize("name", ["equality-deletes", "legacy_bare_deletion_vector"])

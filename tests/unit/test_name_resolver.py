@@ -39,7 +39,8 @@ def no_options(location):
 
 
 @pytest.mark.parametrize(
-    ("provider", "expected"), [("delvec", None), ("DELVEC", None), ("delta", "delta"), ("Delta", "delta")]
+    ("provider", "expected"),
+    [("delvec", None), ("DELVEC", None), ("delta", "delta"), ("Delta", "delta"), ("iceberg", "iceberg")],
 )
 def test_paths(provider, expected):
     assert name_resolver.resolve([provider, "/lake/a.b"], [False, True]) == AtPath("/lake/a.b", expected)
@@ -50,7 +51,6 @@ def test_paths(provider, expected):
     [
         (["delta", "orders"], [False, False]),  # a table in a schema of that name
         (["parquet", "/lake"], [False, True]),
-        (["iceberg", "/lake"], [False, True]),  # a format that delvec cannot open yet
         (["a", "delta", "/lake"], [False, False, True]),
     ],
 )
@@ -101,7 +101,7 @@ def test_a_new_format_needs_one_entry(tmp_path, monkeypatch):
     """What the engine, SQL and the command line know of formats is one table."""
     own = replace(detect.FORMATS["delta"], title="Own", metadata="_own", is_at=lambda s: s.exists("_own/1"))
     monkeypatch.setitem(detect.FORMATS, "own", own)
-    assert name_resolver.providers() == ("delvec", "delta", "own")
+    assert name_resolver.providers() == ("delvec", "delta", "iceberg", "own")
     assert name_resolver.resolve(["own", "/lake"], [False, True]) == AtPath("/lake", "own")
     (tmp_path / "_own").mkdir()
     (tmp_path / "_own" / "1").write_bytes(b"")

@@ -48,10 +48,13 @@ class Tables:
 
 
 def snapshot_of(
-    table: Table, version: int | None = None, timestamp: dt.datetime | None = None
+    table: Table,
+    version: int | None = None,
+    timestamp: dt.datetime | None = None,
+    ref: str | None = None,
 ) -> formats.Snapshot:
     """A version of the table, as its format has it."""
-    return table._table.snapshot(version, timestamp)
+    return formats.snapshot_of(table._table, version, timestamp, ref)
 
 
 def storage_of(table: Table) -> Storage:

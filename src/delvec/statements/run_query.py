@@ -31,7 +31,7 @@ from delvec.table import Table
 
 _ALL_OF = "SELECT * FROM "
 _EXPRESSION = "SELECT "
-_TimeTravel = tuple[int | None, dt.datetime | None]
+_TimeTravel = tuple[int | None, dt.datetime | None, str | None]
 
 
 @dataclass(frozen=True)
@@ -145,35 +145,51 @@ class Frames:
         table = self.tables.of(relation.name)
         if relation.changes is not None:
             return run_table_changes.rows(self.spark, table, relation.changes, self.parameters)
-        version, timestamp = self.version_of(relation)
+        version, timestamp, ref = self.version_of(relation)
         where = None
         filters = where_conjuncts.filters(relation, scopes)
         if filters:
             qualifier = self._qualifier(relation)
             where = where_conjuncts.condition(filters, qualifier, query, self.parameters, self.settings)
-        return table.to_df(version=version, timestamp=timestamp, where=where)
+        return table.to_df(version=version, timestamp=timestamp, ref=ref, where=where)
 
     def version_of(self, relation: Relation) -> _TimeTravel:
-        """The version and the timestamp of AS OF; computed once, because a timestamp may be ``now()``."""
+        """The version, timestamp or ref of AS OF; computed once, because a timestamp may be ``now()``."""
         start = relation.span.start
         if start not in self._versions:
-            version = None if relation.version is None else self.version(relation.version)
+            version = None if relation.version is None else self.version_or_ref(relation.version)
             timestamp = None if relation.timestamp is None else self.instant(relation.timestamp)
-            self._versions[start] = version, timestamp
+            ref = version if isinstance(version, str) else None
+            self._versions[start] = (None if isinstance(version, str) else version), timestamp, ref
         return self._versions[start]
 
     def version(self, expression: Span) -> int:
         """The number after VERSION AS OF."""
+        value = self.version_or_ref(expression)
+        if isinstance(value, str):
+            raise _not_a_version(expression, "a whole number")
+        return value
+
+    def version_or_ref(self, expression: Span) -> int | str:
+        """The value after VERSION AS OF: a number, or a string that names a branch or tag."""
         (token, *more_tokens) = expression.tokens
-        value = self.parameters.value(token) if token.kind is Kind.MARKER else token.text.strip("'\"")
-        if more_tokens or isinstance(value, bool) or not str(value).isdecimal():
-            problem = f"version is {expression.text}, expected a whole number"
-            raise syntax_error(expression.source, expression.start, problem)
-        return int(value)
+        is_marker = token.kind is Kind.MARKER
+        value = self.parameters.value(token) if is_marker else token.text.strip("'\"")
+        if not more_tokens and not isinstance(value, bool) and str(value).isdecimal():
+            return int(value)
+        is_text = isinstance(value, str) and value and (is_marker or token.text[0] in "'\"")
+        if more_tokens or not is_text:
+            raise _not_a_version(expression, "a whole number, or the name of a branch or tag in quotes")
+        return str(value)
 
     def instant(self, expression: Span) -> dt.datetime:
         """The value of a timestamp expression; without a time zone it is in the session's."""
         return instant(self.spark, expression, self.parameters)
+
+
+def _not_a_version(expression: Span, expected: str) -> Exception:
+    problem = f"version is {expression.text}, expected {expected}"
+    return syntax_error(expression.source, expression.start, problem)
 
 
 def _replaced_parts(relation: Relation) -> list[Span]:
