@@ -17,6 +17,7 @@ from delvec.errors import InvalidOperationError
 if TYPE_CHECKING:
     from delvec.change_plan import ChangePlan
     from delvec.errors import FormatError
+    from delvec.metadata_tree import Node
     from delvec.partition_spec import PartitionField, PartitionSpec
     from delvec.plan import Base, ScanPlan
     from delvec.predicate import Condition
@@ -310,6 +311,15 @@ class Vacuumable(Protocol):
 
     def unneeded(self) -> Unneeded:
         """The removed files that the metadata still records."""
+        ...
+
+
+@runtime_checkable
+class Browsable(Protocol):
+    """A table that shows how its versions are stored."""
+
+    def tree(self, snapshot: Any) -> Node:
+        """The snapshot as the root of a tree: its metadata files, their live data files, the deletes."""
         ...
 
 

@@ -10,8 +10,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from delvec import detect, formats, name_resolver
+from delvec.browse import metadata_tree
 from delvec.conflicts import Rerun
 from delvec.errors import DelvecError, InvalidOperationError, UnsupportedFeatureError
+from delvec.metadata_tree import DEFAULT_LIMIT, MetadataTree
 from delvec.partition_spec import identity_fields
 from delvec.row_delta import Isolation, Txn, Verb
 from delvec.spark import add_columns, append, read
@@ -49,6 +51,7 @@ from delvec.spark.types import logical, schema_from
 from delvec.spark.update import update
 from delvec.spark.version_times import bound, instant_of, version_number
 from delvec.vacuum import VacuumResult, vacuum
+from delvec.verify import Report, verify_table
 
 _TARGET = "target"
 
@@ -476,6 +479,26 @@ class Table:
         verify_running(self._spark)
         plan = self._table.snapshot().plan(time_zone=sql_settings(self._spark).time_zone)
         return read.files(self._spark, plan)
+
+    def tree(
+        self,
+        version: int | None = None,
+        timestamp: dt.datetime | str | None = None,
+        *,
+        limit: int = DEFAULT_LIMIT,
+    ) -> MetadataTree:
+        """How a version is stored: its metadata files, their data files, the deletes of these. Print it, or
+        use ``document()``. ``limit``: how many children of each node are shown; 0 shows all.
+        """
+        return metadata_tree(self._table, self._at(version, timestamp), limit=limit)
+
+    def verify(self, version: int | None = None, timestamp: dt.datetime | str | None = None) -> Report:
+        """Check every file and delete of a version against the metadata. Problems are returned as findings,
+        not raised.
+        """
+        verify_running(self._spark)
+        at = None if timestamp is None else instant_of(self._spark, timestamp)
+        return verify_table(self._table, version=version_number(version), timestamp=at)
 
     def history(self, limit: int | None = None) -> DataFrame:
         """The commits, newest first."""

@@ -317,3 +317,25 @@ def test_verify_lists_every_finding(delvec, tmp_path):
     limited = delvec("verify", table, "--limit", 3)
     assert "5 more not shown (--limit)" in limited.out
     assert "not sound, 8 errors" in limited.out
+
+
+def test_tree_for_people(delvec, orders):
+    lines = delvec("tree", orders).out.splitlines()
+    assert lines[0].startswith(
+        "version 2 · committed 2025-01-01 14:00:00 UTC · 4 files · 40 rows · 4 vectors"
+    )
+    assert lines[1].startswith("├── commit 00000000000000000000.json · operation CREATE TABLE AS SELECT")
+    assert lines[3] == "│   ├── data file region=eu/part-00000.parquet · 10 rows · 1.4 KiB · region=eu"
+    assert lines[4].startswith("│   │   └── vector deletion_vector_")
+    assert lines[4].endswith(".bin @ 1 · 3 deleted rows · 46 B")
+    assert len(lines) == 12
+
+
+def test_tree_json_and_limit(delvec, orders):
+    found = delvec("tree", orders, "--limit", 2, "--version", 1, "--json").json
+    assert found["location"] == str(orders)
+    root = found["tree"]
+    assert (root["kind"], root["name"], root["count"]) == ("version", "1", 2)
+    commit = root["children"][1]
+    assert (commit["facts"]["added files"], commit["count"], len(commit["children"])) == (4, 4, 2)
+    assert "… and 2 more (--limit)" in delvec("tree", orders, "--limit", 2, "--version", 1).out

@@ -10,6 +10,7 @@ import pytest
 
 LOADED = {
     "delvec",
+    "delvec.byte_size",
     "delvec.cli",
     "delvec.cli.arguments",
     "delvec.cli.change",
@@ -29,6 +30,7 @@ LOADED = {
     "delvec.cli.show",
     "delvec.cli.spark",
     "delvec.cli.sql",
+    "delvec.cli.tree",
     "delvec.cli.update",
     "delvec.cli.vacuum",
     "delvec.cli.verify",
@@ -36,7 +38,7 @@ LOADED = {
     "delvec.version",
 }
 COMMANDS = (
-    *("show", "files", "count", "history", "dv", "verify"),
+    *("show", "files", "count", "history", "dv", "tree", "verify"),
     *("delete", "update", "changes", "sql"),
     *("restore", "optimize", "purge", "vacuum", "convert"),
     "demo",
@@ -83,7 +85,7 @@ def test_help_groups_the_commands_with_a_line_each(delvec, monkeypatch):
     ]
     lines = [line.strip("│ ").split()[0] for line in text.splitlines() if line.startswith("│ ")]
     assert [line for line in lines if not line.startswith("-")] == [
-        *("show", "files", "count", "history", "dv", "verify"),
+        *("show", "files", "count", "history", "dv", "tree", "verify"),
         *("delete", "update", "changes", "sql"),
         *("restore", "optimize", "purge", "vacuum", "convert"),
         "demo",

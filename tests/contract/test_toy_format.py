@@ -127,6 +127,13 @@ def test_an_equality_delete_is_refused_by_name(spark, tmp_path, toy):
     assert table.version == 1
 
 
+def test_a_format_without_a_tree_refuses_it_by_name(spark, tmp_path, toy):
+    table = toy.table(spark, tmp_path / "t", DDL, ROWS)
+    with pytest.raises(UnsupportedFeatureError, match="toy tables have no tree"):
+        table.tree()
+    assert table.verify().errors == 0
+
+
 def test_sql_and_time_travel(spark, tmp_path, toy):
     table = toy.table(spark, tmp_path / "t", DDL, ROWS)
     sql(spark, f"DELETE FROM delvec.`{table.location}` WHERE id > 3")

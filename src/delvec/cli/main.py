@@ -38,6 +38,7 @@ from delvec.cli.spark import INVALID_STATEMENT as USAGE
 from delvec.cli.spark import OTHER_ERROR as OTHER
 from delvec.cli.spark import spark_exit_code, spark_message
 from delvec.cli.sql import sql
+from delvec.cli.tree import tree
 from delvec.cli.update import update
 from delvec.cli.vacuum import vacuum
 from delvec.cli.verify import verify
@@ -116,6 +117,7 @@ for _panel, _command, _example in (
     (_INSPECT, count, "delvec count /lake/orders --where \"placed >= DATE'2025-01-01'\""),
     (_INSPECT, history, "delvec history s3://lake/orders --limit 5 --option region=eu-west-1"),
     (_INSPECT, dv, "delvec dv /lake/orders --file part-00002.parquet --ranges 20"),
+    (_INSPECT, tree, "delvec tree /lake/orders --limit 5"),
     (_INSPECT, verify, "delvec verify /lake/orders --json"),
     (_CHANGE, delete, "delvec delete /lake/orders --where \"placed < DATE'2020-01-01'\" --dry-run"),
     (_CHANGE, update, 'delvec update /lake/orders --set "amount = amount * 2" --where "id = 7" --yes'),

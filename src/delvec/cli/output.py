@@ -22,9 +22,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from delvec.byte_size import size_text
+
 # Width if the output is not a terminal: lines are not wrapped, so that they can be searched.
 _UNWRAPPED = 4000
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 # Names and conditions come from files: control characters are shown instead of sent to the terminal.
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code != ord("\n")}
 
@@ -166,11 +167,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def size(count: int | None) -> str:
-    """Bytes in the largest unit in which the number is at least one."""
-    if count is None:
-        return "?"
-    power = 0 if count < 1024 else min(int(math.log(count, 1024)), len(_UNITS) - 1)
-    return f"{count} B" if not power else f"{count / 1024**power:.1f} {_UNITS[power]}"
+    return "?" if count is None else size_text(count)
 
 
 def time_text(value: dt.datetime | None) -> str:

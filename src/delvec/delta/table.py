@@ -29,10 +29,12 @@ from delvec.delta.properties import (
 )
 from delvec.delta.recovery import load_version
 from delvec.delta.snapshot import Snapshot
+from delvec.delta.tree_nodes import version_tree
 from delvec.delta.winners import read_winner
 from delvec.delta.writer_features import verify_writable
 from delvec.errors import CommitConflictError, FormatError, InvalidOperationError, StorageError
 from delvec.instants import as_datetime, parse_instant
+from delvec.metadata_tree import Node
 from delvec.partition_spec import PartitionField, identity_fields
 from delvec.plan import Base
 from delvec.retention import Protected, RetentionRules, Unneeded
@@ -167,6 +169,10 @@ class DeltaTable:
     def history(self, limit: int | None = None) -> pa.Table:
         """The commits still in the log, newest first, as ``formats.HISTORY_SCHEMA``."""
         return list_commits(self._commit_times(), limit=limit)
+
+    def tree(self, snapshot: Snapshot) -> Node:
+        """The checkpoint and the commits of the version, their live files and vectors."""
+        return version_tree(self.storage, snapshot.version)
 
     def retention_rules(self) -> RetentionRules:
         """How vacuum treats the table."""
