@@ -7,14 +7,32 @@ every live row, a count may include deleted rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 ColumnPath = tuple[str, ...]
 """A column by its logical names, outermost first: ``("address", "city")``."""
+
+
+@dataclass(frozen=True, slots=True)
+class HashedColumn:
+    """A number that is the same for all values of a column in a file, as files of a bucket have it.
+
+    numbers    one per file; null where it is not known
+    number_of  the number of a value, which dates and timestamps give as days and microseconds since 1970;
+               None if it cannot be computed
+    """
+
+    numbers: pa.Array
+    number_of: Callable[[Any], int | None]
+
+    def at(self, rows: pa.Array) -> HashedColumn:
+        """The facts about some of the files, by index."""
+        return HashedColumn(self.numbers.take(rows), self.number_of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +44,7 @@ class ColumnStats:
     record_count      rows, deleted ones included
     null_count, nan_count   rows with a null and with a NaN. They may or may not include deleted rows, so only
                             0 and ``record_count`` have a meaning.
+    hashed            numbers that all values of the column in a file share
     """
 
     lower: pa.Array
@@ -34,6 +53,19 @@ class ColumnStats:
     record_count: pa.Array
     upper_is_prefix: pa.Array | None = None
     nan_count: pa.Array | None = None
+    hashed: tuple[HashedColumn, ...] = ()
+
+    def at(self, rows: pa.Array) -> ColumnStats:
+        """The facts about some of the files, by index."""
+        return ColumnStats(
+            self.lower.take(rows),
+            self.upper.take(rows),
+            self.null_count.take(rows),
+            self.record_count.take(rows),
+            None if self.upper_is_prefix is None else self.upper_is_prefix.take(rows),
+            None if self.nan_count is None else self.nan_count.take(rows),
+            tuple(column.at(rows) for column in self.hashed),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +77,10 @@ class ConstantColumn:
 
     values: pa.Array
     known: pa.Array | None = None
+
+    def at(self, rows: pa.Array) -> ConstantColumn:
+        """The facts about some of the files, by index."""
+        return ConstantColumn(self.values.take(rows), None if self.known is None else self.known.take(rows))
 
 
 class FileFacts(Protocol):

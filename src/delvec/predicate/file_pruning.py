@@ -7,6 +7,7 @@ file; there is no loop over files.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -151,8 +152,16 @@ def _sides(
     equal = none
     if point.exact:
         reached = pc.or_(maybe(pc.greater_equal(bounds.upper, value)), extended)
-        equal = pc.and_(maybe(not_above), reached)
+        equal = _hashed(bounds, [point], pc.and_(maybe(not_above), reached))
     return tuple(pc.and_(side, bounds.some_value) for side in (maybe(below), equal, above))
+
+
+def _hashed(bounds: Range, points: Sequence[Point], possible: pa.BooleanArray) -> pa.BooleanArray:
+    """``possible`` without the files in which no value has the same number as one of the literals."""
+    if not bounds.hashed:
+        return possible
+    found = bounds.may_have([point.value for point in points])
+    return possible if found is None else pc.and_(possible, found)
 
 
 def _extended_beyond(value: Any, bounds: Range) -> pa.BooleanArray:
@@ -185,7 +194,7 @@ def _any_equal(points: tuple[Point, ...], bounds: Range, none: pa.BooleanArray) 
     following = ordered[np.minimum(index, len(ordered) - 1)]
     in_bounds = pa.array((index < len(ordered)) & (following <= numbers[1]))
     unknown = pc.or_(pc.is_null(bounds.lower), pc.is_null(bounds.upper))
-    return pc.and_(pc.or_(in_bounds, unknown), bounds.some_value)
+    return _hashed(bounds, points, pc.and_(pc.or_(in_bounds, unknown), bounds.some_value))
 
 
 def _overlap(points: tuple[Point, ...], bounds: Range, none: pa.BooleanArray) -> pa.BooleanArray:
@@ -198,7 +207,7 @@ def _overlap(points: tuple[Point, ...], bounds: Range, none: pa.BooleanArray) ->
     below, at_most, _ = _sides(greatest, bounds, none)
     overlap = pc.and_(pc.or_(at_least, above), pc.or_(at_most, below))
     listed = pc.is_in(bounds.lower, value_set=pa.array(values, bounds.lower.type))
-    return pc.and_(overlap, pc.or_(pc.invert(_single(bounds)), listed))
+    return _hashed(bounds, points, pc.and_(overlap, pc.or_(pc.invert(_single(bounds)), listed)))
 
 
 def _single(bounds: Range) -> pa.BooleanArray:

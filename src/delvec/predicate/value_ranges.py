@@ -5,6 +5,7 @@ Facts that contradict each other (a lower bound above the upper one, a NaN as a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from delvec.file_facts import ColumnStats, ConstantColumn
+from delvec.file_facts import ColumnStats, ConstantColumn, HashedColumn
 
 _ABOVE_ALL_CHARACTERS = b"\xff"
 
@@ -26,6 +27,7 @@ class Range:
     lower, upper      null where unknown; NULL and NaN are not covered by them
     upper_is_prefix   values that start with the upper bound are inside too
     some_value, some_null, some_nan   whether a row may have a value that is not NULL, a NULL, a NaN
+    hashed            numbers that all values of the column in a file share
     """
 
     lower: pa.Array
@@ -34,6 +36,19 @@ class Range:
     some_null: pa.BooleanArray
     some_nan: pa.BooleanArray
     upper_is_prefix: pa.BooleanArray | None = None
+    hashed: tuple[HashedColumn, ...] = ()
+
+    def may_have(self, values: Sequence[Any]) -> pa.BooleanArray | None:
+        """Whether each file may have one of the values, by the numbers that they hash to; None: all files."""
+        answer = None
+        for column in self.hashed:
+            numbers = [column.number_of(value) for value in values]
+            if None in numbers:
+                continue
+            listed = pc.is_in(column.numbers, value_set=pa.array(numbers, column.numbers.type))
+            possible = pc.or_(listed, pc.is_null(column.numbers))
+            answer = possible if answer is None else pc.and_(answer, possible)
+        return answer
 
     def numbers(self, bound: pa.Array) -> npt.NDArray[Any] | None:
         """The bound as numbers in the same order, 0 where unknown; None if the type is not numeric."""
@@ -113,7 +128,7 @@ def _of_stats(stats: ColumnStats, kind: pa.DataType, count: int) -> Range:
         pc.and_(pc.equal(stats.null_count, stats.record_count), pc.greater(stats.record_count, 0))
     )
     some_null = pc.invert(surely(pc.equal(stats.null_count, 0)))
-    return Range(lower, upper, pc.invert(all_null), some_null, some_nan, prefix)
+    return Range(lower, upper, pc.invert(all_null), some_null, some_nan, prefix, stats.hashed)
 
 
 def _contradiction(lower: pa.Array, upper: pa.Array, prefix: pa.BooleanArray | None) -> pa.BooleanArray:

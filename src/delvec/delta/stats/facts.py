@@ -137,22 +137,16 @@ class SelectedFacts:
     def column(self, path: ColumnPath) -> ColumnStats | ConstantColumn | None:
         if not self._all_facts.is_parsed(path):
             return self._parsed().column(path)
-        match self._all_facts.column(path):
-            case ColumnStats() as stats:
-                return ColumnStats(
-                    **{name: self._taken(getattr(stats, name)) for name in ColumnStats.__slots__}
-                )
-            case ConstantColumn() as constant:
-                return ConstantColumn(self._taken(constant.values), self._taken(constant.known))
-        return None
+        facts = self._all_facts.column(path)
+        return None if facts is None else facts.at(pa.array(self._rows))
 
     def _parsed(self) -> SnapshotFacts:
         if self._own is None:
             self._own = self._all_facts.unparsed(self._rows)
         return self._own
 
-    def _taken(self, array: pa.Array | None) -> Any:
-        return None if array is None else array.take(pa.array(self._rows))
+    def _taken(self, array: pa.Array) -> pa.Array:
+        return array.take(pa.array(self._rows))
 
 
 def _fields(schema: Schema, path: ColumnPath) -> list[Field]:

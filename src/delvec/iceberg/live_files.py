@@ -1,0 +1,271 @@
+"""The live files of a snapshot: the entries of its manifests, with what they inherit from the manifest list.
+
+    snapshot_id            of the manifest, where the entry has none
+    sequence numbers       of the manifest, where an added entry has none; 0 in version 1
+    first_row_id           where a data file has none: that of the manifest, plus the rows of the live files
+                           before it that have none either; null if the manifest has none
+
+An entry's ``file_id`` is the number of its manifest in the list and its position in the manifest, so that it
+is the same whichever manifests a plan reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delvec.chunked import Rows, one_chunk
+from delvec.errors import FormatError, UnsupportedFeatureError
+from delvec.iceberg import manifest_list
+from delvec.iceberg.avro_fields import typed
+from delvec.iceberg.locations import Locations
+from delvec.iceberg.manifest import ADDED, ENTRIES_SCHEMA, POSITION, Manifest, read_manifest
+from delvec.iceberg.manifest_cache import MANIFESTS
+from delvec.iceberg.metadata import SnapshotRecord
+from delvec.iceberg.single_values import decimals_of_bytes
+from delvec.iceberg.stats import PARTITION
+from delvec.partition_spec import PartitionField, PartitionSpec
+from delvec.schema import Decimal, Fixed, Primitive, arrow_type
+from delvec.storage import Storage, in_parallel
+
+_MANIFEST_SHIFT = 32
+_MAX_POSITION = 2**_MANIFEST_SHIFT - 1
+_FEW_ROWS = 512
+
+FILE_ID, SPEC_ID = "file_id", "spec_id"
+
+
+class LiveFiles:
+    """The live data files and delete files of one snapshot. Manifests are read when they are needed.
+
+    Its tables have the columns of ``manifest.ENTRIES_SCHEMA``, then ``file_id``, ``spec_id``, and a column
+    ``partition.<name>`` for each partition field of all specs, null where the file's spec does not have it.
+    """
+
+    def __init__(
+        self, storage: Storage, locations: Locations, record: SnapshotRecord | None, specs: Mapping[int, PartitionSpec]
+    ) -> None:
+        self._storage = storage
+        self._locations = locations
+        self._specs = specs
+        self._fields = {field.name: field for spec in specs.values() for field in spec.fields}
+        self.manifests = _manifests(storage, locations, record)
+        self._verify_specs()
+        contents = self.manifests.column("content").to_numpy()
+        self.data_manifests: Rows = np.flatnonzero(contents == manifest_list.DATA)
+        self.delete_manifests: Rows = np.flatnonzero(contents == manifest_list.DELETES)
+        self._loaded: dict[int, pa.Table] = {}
+        self._tables: dict[bytes, pa.Table] = {}
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the tables."""
+        partition = [pa.field(PARTITION + f.name, arrow_type(f.type)) for f in self._fields.values()]
+        return pa.schema(
+            [*ENTRIES_SCHEMA, pa.field(FILE_ID, pa.int64()), pa.field(SPEC_ID, pa.int32()), *partition]
+        )
+
+    def is_loaded(self, numbers: Rows) -> bool:
+        """Whether these manifests are read already."""
+        return all(number in self._loaded for number in numbers.tolist())
+
+    def entries(self, numbers: Rows) -> pa.Table:
+        """The live entries of manifests, by their ascending rows in ``manifests``."""
+        key = numbers.tobytes()
+        table = self._tables.get(key)
+        if table is None:
+            missing = [number for number in numbers.tolist() if number not in self._loaded]
+            self._loaded.update(zip(missing, in_parallel(self._read, missing), strict=True))
+            table = _united([self._loaded[number] for number in numbers.tolist()], self.schema)
+            if len(numbers) in (len(self.data_manifests), len(self.delete_manifests)):
+                self._tables[key] = table
+        return table
+
+    def data(self) -> pa.Table:
+        """All live data files."""
+        return self.entries(self.data_manifests)
+
+    def deletes(self) -> pa.Table:
+        """All live delete files."""
+        return self.entries(self.delete_manifests)
+
+    def names(self, file_ids: pa.Array) -> pa.Array:
+        """The recorded paths of data files by their ids."""
+        ids = np.asarray(file_ids, dtype=np.int64)
+        entries = self.entries(manifests_of(ids))
+        rows = np.searchsorted(one_chunk(entries.column(FILE_ID)).to_numpy(), ids)
+        return one_chunk(entries.column("file_path").take(pa.array(rows)))
+
+    def file_ids(self, names: pa.Array) -> pa.Array:
+        """The ids of data files by their recorded paths; null for a file that is not live."""
+        entries = self.data()
+        rows = pc.index_in(names, value_set=one_chunk(entries.column("file_path")))
+        return one_chunk(entries.column(FILE_ID).take(rows))
+
+    def manifest_paths(self, file_ids: pa.Array) -> pa.Array:
+        """The recorded path of the manifest of each file."""
+        numbers = np.asarray(file_ids, dtype=np.int64) >> _MANIFEST_SHIFT
+        return one_chunk(self.manifests.column("path")).take(pa.array(numbers))
+
+    def _read(self, number: int) -> pa.Table:
+        row = self.manifests.slice(number, 1).to_pylist()[0]
+        location = self._locations.resolve(row["path"])
+        try:
+            manifest = self._parsed(location, row["length"], row["content"])
+            return self._inherited(manifest, row, number)
+        except FormatError as error:
+            raise error.at(location) from None
+        except UnsupportedFeatureError as error:
+            raise UnsupportedFeatureError(f"{error}: {location}", feature=error.feature) from None
+
+    def _parsed(self, location: str, length: int | None, content: int) -> Manifest:
+        key = location, length
+        manifest = MANIFESTS.get(key)
+        if manifest is None:
+            data = self._storage.read(location)
+            if length is not None and len(data) < length:
+                raise FormatError(f"manifest has {len(data)} bytes, expected {length}")
+            manifest = read_manifest(data, content=content).live()
+            MANIFESTS.put(key, manifest)
+        return manifest
+
+    def _inherited(self, manifest: Manifest, row: Mapping[str, Any], number: int) -> pa.Table:
+        entries = manifest.entries
+        count = len(entries)
+        if count and entries.column(POSITION)[-1].as_py() > _MAX_POSITION:
+            raise FormatError(f"manifest has more than {_MAX_POSITION} entries")
+        columns = {name: entries.column(name) for name in ENTRIES_SCHEMA.names}
+        columns["snapshot_id"] = _filled(columns["snapshot_id"], row["added_snapshot_id"])
+        for name in ("sequence_number", "file_sequence_number"):
+            columns[name] = _sequence_numbers(columns[name], columns["status"], row["sequence_number"], name)
+        if row["content"] == manifest_list.DATA:
+            columns["first_row_id"] = _row_ids(columns["first_row_id"], columns["record_count"], row["first_row_id"])
+        positions = one_chunk(columns[POSITION]).to_numpy()
+        columns[FILE_ID] = pa.array((number << _MANIFEST_SHIFT) + positions)
+        columns[SPEC_ID] = pa.repeat(pa.scalar(row["spec_id"], pa.int32()), count)
+        columns |= self._partition_columns(manifest, self._specs[row["spec_id"]])
+        return pa.table(columns, schema=self.schema)
+
+    def _partition_columns(self, manifest: Manifest, spec: PartitionSpec) -> dict[str, pa.Array]:
+        of_spec = {field.name: field for field in spec.fields}
+        columns = {}
+        for name, field in self._fields.items():
+            kind = arrow_type(field.type)
+            values = pa.nulls(len(manifest.entries), kind)
+            if name in of_spec and field.field_id in manifest.partition_ids:
+                values = _typed_partition(manifest.entries.column(str(field.field_id)), field)
+            elif name in of_spec:
+                raise FormatError(f"manifest has no partition field {field.field_id} ({name})")
+            columns[PARTITION + name] = values
+        return columns
+
+    def _verify_specs(self) -> None:
+        for spec_id in self.manifests.column("spec_id").unique().to_pylist():
+            if spec_id not in self._specs:
+                path = self.manifests.filter(pc.equal(self.manifests.column("spec_id"), spec_id)).column("path")[0]
+                raise FormatError(
+                    f"partition spec of a manifest is {spec_id}, expected one of "
+                    f"{', '.join(map(str, sorted(self._specs)))}",
+                    path=path.as_py(),
+                )
+
+
+def manifests_of(file_ids: Rows) -> Rows:
+    """The rows in ``LiveFiles.manifests`` of the manifests that list these files, ascending."""
+    return np.unique(file_ids >> _MANIFEST_SHIFT)
+
+
+def _manifests(storage: Storage, locations: Locations, record: SnapshotRecord | None) -> pa.Table:
+    """The manifests of a snapshot, as ``manifest_list.MANIFESTS_SCHEMA``; none for a table without one."""
+    if record is None:
+        return manifest_list.MANIFESTS_SCHEMA.empty_table()
+    if record.manifest_list is None:
+        return _listed_in_metadata(storage, locations, record)
+    location = locations.resolve(record.manifest_list)
+    try:
+        return manifest_list.read_manifest_list(storage.read(location))
+    except FormatError as error:
+        raise error.at(location) from None
+    except UnsupportedFeatureError as error:
+        raise UnsupportedFeatureError(f"{error}: {location}", feature=error.feature) from None
+
+
+def _listed_in_metadata(storage: Storage, locations: Locations, record: SnapshotRecord) -> pa.Table:
+    """Version 1: only the paths are recorded, so that the manifests themselves say their specs."""
+
+    def spec_id(path: str) -> int:
+        location = locations.resolve(path)
+        try:
+            manifest = MANIFESTS.get((location, None))
+            if manifest is None:
+                manifest = read_manifest(storage.read(location), content=manifest_list.DATA).live()
+                MANIFESTS.put((location, None), manifest)
+        except FormatError as error:
+            raise error.at(location) from None
+        return manifest.spec_id or 0
+
+    spec_ids = in_parallel(spec_id, record.manifests)
+    return manifest_list.of_paths(record.manifests, spec_ids, record.snapshot_id)
+
+
+def _united(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    """The rows of all tables. Many small ones become one chunk, so that columns are read in few steps."""
+    if not tables:
+        return schema.empty_table()
+    table = pa.concat_tables(tables)
+    return table.combine_chunks() if len(table) < _FEW_ROWS * len(tables) else table
+
+
+def _filled(column: pa.ChunkedArray, value: int | None) -> pa.ChunkedArray:
+    return column if value is None or not column.null_count else pc.fill_null(column, value)
+
+
+def _sequence_numbers(
+    column: pa.ChunkedArray, status: pa.ChunkedArray, sequence: int, name: str
+) -> pa.ChunkedArray:
+    if not column.null_count:
+        return column
+    missing = pc.is_null(column)
+    if sequence and pc.any(pc.and_(missing, pc.not_equal(status, ADDED))).as_py():
+        raise FormatError(f"an entry of an existing file has no {name}, expected a number")
+    return pc.fill_null(column, sequence)
+
+
+def _row_ids(column: pa.ChunkedArray, counts: pa.ChunkedArray, first: int | None) -> pa.ChunkedArray | pa.Array:
+    if first is None:
+        return pa.nulls(len(column), pa.int64())
+    if not column.null_count:
+        return column
+    missing = pc.is_null(column).to_numpy()
+    rows = np.where(missing, counts.to_numpy(), 0)
+    inherited = pa.array(first + np.cumsum(rows) - rows)
+    return pc.coalesce(one_chunk(column), inherited)
+
+
+def _typed_partition(column: pa.ChunkedArray, field: PartitionField) -> pa.Array:
+    """Partition values in the type of the field, from the type that the Avro file has."""
+    values, kind = one_chunk(column), arrow_type(field.type)
+    place = f"{field.field_id} ({field.name})"
+    match field.type:
+        case Decimal() if pa.types.is_large_binary(values.type):
+            return decimals_of_bytes(values, kind)
+        case Primitive("date" | "time" | "timestamp" | "timestamp_ntz" | "timestamp_ns" | "timestamp_ntz_ns"):
+            return _typed_time(values, kind, place)
+        case Primitive("string") if pa.types.is_large_binary(values.type) and not field.transform.is_known:
+            return pa.array([None if value is None else value.hex() for value in values.to_pylist()], kind)
+        case Primitive("uuid") | Fixed():
+            return typed(values.cast(pa.binary()), kind, place) if not pa.types.is_null(values.type) else pa.nulls(len(values), kind)
+    return typed(values, kind, place)
+
+
+def _typed_time(values: pa.Array, kind: pa.DataType, place: str) -> pa.Array:
+    if pa.types.is_int32(values.type):
+        dates = values.view(pa.date32())
+        return dates if pa.types.is_date32(kind) else typed(dates, kind, place)
+    if pa.types.is_int64(values.type) and not pa.types.is_date32(kind):
+        return values.view(kind)
+    return typed(values, kind, place)
