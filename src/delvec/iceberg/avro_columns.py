@@ -71,8 +71,10 @@ def _read_with_fastavro(schema: RecordSchema, records: Records, names: list[str]
     parsed = fastavro.parse_schema(schema.json)
     stream = io.BytesIO(records.data)
     try:
-        rows = [fastavro.schemaless_reader(stream, parsed) for _ in range(records.count)]
-        return {name: pa.array([row[name] for row in rows], _arrow_type(schema.columns[name])) for name in names}
+        rows: list[Any] = [fastavro.schemaless_reader(stream, parsed) for _ in range(records.count)]
+        return {
+            name: pa.array([row[name] for row in rows], _arrow_type(schema.columns[name])) for name in names
+        }
     except (ValueError, TypeError, EOFError, IndexError, OverflowError, KeyError, pa.ArrowException) as error:
         raise FormatError(f"Avro records cannot be read: {error or type(error).__name__}") from None
 

@@ -93,7 +93,9 @@ class Cursor:
 def read_header(data: bytes) -> AvroHeader:
     """The header at the beginning of ``data``. FormatError if it is not that of an Avro file."""
     if data[: len(MAGIC)] != MAGIC:
-        raise FormatError(f"file starts with {data[: len(MAGIC)].hex() or 'nothing'}, expected Avro's 4f626a01")
+        raise FormatError(
+            f"file starts with {data[: len(MAGIC)].hex() or 'nothing'}, expected Avro's 4f626a01"
+        )
     cursor = Cursor(data, len(MAGIC))
     metadata = _read_map(cursor)
     if SCHEMA not in metadata:

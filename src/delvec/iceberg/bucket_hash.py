@@ -1,9 +1,9 @@
 """The hash of Iceberg's bucket transform: 32-bit Murmur3 with the seed 0.
 
-    int, long, date, time, timestamps   the number as 8 bytes, little-endian; nanoseconds as microseconds
-    decimal                             the unscaled value, big-endian, in as few bytes as suffice
-    string                              UTF-8
-    binary, fixed, uuid                 the bytes
+int, long, date, time, timestamps   the number as 8 bytes, little-endian; nanoseconds as microseconds
+decimal                             the unscaled value, big-endian, in as few bytes as suffice
+string                              UTF-8
+binary, fixed, uuid                 the bytes
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _unscaled(value: Number, scale: int) -> bytes:
     number = int("".join(map(str, digits))) * 10 ** (exponent + scale)
     number = -number if sign else number
     length = (number if number >= 0 else ~number).bit_length() // 8 + 1
-    return number.to_bytes(length, "big", signed=True)
+    return int(number).to_bytes(length, "big", signed=True)
 
 
 def murmur3(data: bytes) -> int:

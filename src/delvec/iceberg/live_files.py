@@ -11,7 +11,7 @@ is the same whichever manifests a plan reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,11 @@ class LiveFiles:
     """
 
     def __init__(
-        self, storage: Storage, locations: Locations, record: SnapshotRecord | None, specs: Mapping[int, PartitionSpec]
+        self,
+        storage: Storage,
+        locations: Locations,
+        record: SnapshotRecord | None,
+        specs: Mapping[int, PartitionSpec],
     ) -> None:
         self._storage = storage
         self._locations = locations
@@ -143,7 +147,9 @@ class LiveFiles:
         for name in ("sequence_number", "file_sequence_number"):
             columns[name] = _sequence_numbers(columns[name], columns["status"], row["sequence_number"], name)
         if row["content"] == manifest_list.DATA:
-            columns["first_row_id"] = _row_ids(columns["first_row_id"], columns["record_count"], row["first_row_id"])
+            columns["first_row_id"] = _row_ids(
+                columns["first_row_id"], columns["record_count"], row["first_row_id"]
+            )
         positions = one_chunk(columns[POSITION]).to_numpy()
         columns[FILE_ID] = pa.array((number << _MANIFEST_SHIFT) + positions)
         columns[SPEC_ID] = pa.repeat(pa.scalar(row["spec_id"], pa.int32()), count)
@@ -166,7 +172,9 @@ class LiveFiles:
     def _verify_specs(self) -> None:
         for spec_id in self.manifests.column("spec_id").unique().to_pylist():
             if spec_id not in self._specs:
-                path = self.manifests.filter(pc.equal(self.manifests.column("spec_id"), spec_id)).column("path")[0]
+                path = self.manifests.filter(pc.equal(self.manifests.column("spec_id"), spec_id)).column(
+                    "path"
+                )[0]
                 raise FormatError(
                     f"partition spec of a manifest is {spec_id}, expected one of "
                     f"{', '.join(map(str, sorted(self._specs)))}",
@@ -235,7 +243,9 @@ def _sequence_numbers(
     return pc.fill_null(column, sequence)
 
 
-def _row_ids(column: pa.ChunkedArray, counts: pa.ChunkedArray, first: int | None) -> pa.ChunkedArray | pa.Array:
+def _row_ids(
+    column: pa.ChunkedArray, counts: pa.ChunkedArray, first: int | None
+) -> pa.ChunkedArray | pa.Array:
     if first is None:
         return pa.nulls(len(column), pa.int64())
     if not column.null_count:
@@ -258,7 +268,11 @@ def _typed_partition(column: pa.ChunkedArray, field: PartitionField) -> pa.Array
         case Primitive("string") if pa.types.is_large_binary(values.type) and not field.transform.is_known:
             return pa.array([None if value is None else value.hex() for value in values.to_pylist()], kind)
         case Primitive("uuid") | Fixed():
-            return typed(values.cast(pa.binary()), kind, place) if not pa.types.is_null(values.type) else pa.nulls(len(values), kind)
+            return (
+                typed(values.cast(pa.binary()), kind, place)
+                if not pa.types.is_null(values.type)
+                else pa.nulls(len(values), kind)
+            )
     return typed(values, kind, place)
 
 

@@ -74,9 +74,7 @@ class Manifest:
         is_live = pc.not_equal(self.entries.column("status"), DELETED)
         if pc.all(is_live).as_py():
             return self
-        return Manifest(
-            self.entries.filter(is_live), self.partition_ids, self.format_version, self.spec_id
-        )
+        return Manifest(self.entries.filter(is_live), self.partition_ids, self.format_version, self.spec_id)
 
 
 def read_manifest(data: bytes, *, content: int | None = None) -> Manifest:

@@ -63,7 +63,7 @@ class ManifestFacts:
         nowhere = pa.repeat(pa.scalar(value=False), self.count)
         prefix = pa.repeat(pa.scalar(value=True), self.count) if source in _BOUND_CUT else None
         known = SourceRange(known.lower, known.upper, nowhere, prefix, known.hashed)
-        return narrowed(stats, known, pa.array(has_field), _null_counts(items, low, high))
+        return narrowed(stats, known, pa.array(has_field), _null_counts(items, low.type))
 
     def _summary_index(self, spec_id: int, position: int) -> tuple[Mask, Rows]:
         """Which manifests have a summary of the field, and where it is among the summaries."""
@@ -74,11 +74,11 @@ class ManifestFacts:
         return has_field, np.where(has_field, offsets[:-1] + position, 0)
 
 
-def _null_counts(items: pa.StructArray, low: pa.Array, high: pa.Array) -> pa.Array:
+def _null_counts(items: pa.StructArray, kind: pa.DataType) -> pa.Array:
     """0 if no partition value is null, 1 (all rows) if all are, null if that is not known."""
     some_null = items.field("contains_null")
     no_bounds = pc.and_(pc.is_null(items.field("lower")), pc.is_null(items.field("upper")))
-    no_nan = pc.equal(items.field("contains_nan"), False) if pt.is_floating(low.type) else True  # noqa: FBT003
+    no_nan = pc.equal(items.field("contains_nan"), False) if pt.is_floating(kind) else True  # noqa: FBT003
     all_null = pc.and_kleene(pc.and_kleene(some_null, no_bounds), no_nan)
     count = pc.if_else(pc.fill_null(all_null, False), 1, pa.scalar(None, pa.int64()))  # noqa: FBT003
     return pc.if_else(pc.fill_null(pc.invert(some_null), False), pa.scalar(0, pa.int64()), count)  # noqa: FBT003

@@ -116,9 +116,8 @@ def _times(unit: str, source: DataType, low: pa.Array, high: pa.Array) -> Source
         lower, upper = _start_days(unit, _rounded(first)), _start_days(unit, last + 1) - 1
         outside = (np.abs(lower) >= 2**31 - 1) | (np.abs(upper) >= 2**31 - 1)
         arrays = (pa.array(bound, pa.int64(), mask=nulls | outside) for bound in (lower, upper))
-        return SourceRange(
-            *(array.cast(pa.int32()).view(pa.date32()) for array in arrays), _everywhere(len(low), value=False)
-        )
+        days = [array.cast(pa.int32()).view(pa.date32()) for array in arrays]
+        return SourceRange(days[0], days[1], _everywhere(len(low), value=False))
     if not (isinstance(source, Primitive) and source.name in ("timestamp", "timestamp_ntz")):
         return None
     if unit == "hour":
@@ -132,7 +131,8 @@ def _times(unit: str, source: DataType, low: pa.Array, high: pa.Array) -> Source
         lower, upper = first * _MICROS_A_DAY, last * _MICROS_A_DAY - 1
     arrays = (pa.array(bound, pa.int64(), mask=nulls | outside) for bound in (lower, upper))
     kind = arrow_type(source)
-    return SourceRange(*(array.view(kind) for array in arrays), _everywhere(len(low), value=False))
+    times = [array.view(kind) for array in arrays]
+    return SourceRange(times[0], times[1], _everywhere(len(low), value=False))
 
 
 def _ordinals(values: pa.Array) -> Numbers:

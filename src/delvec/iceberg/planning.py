@@ -1,14 +1,20 @@
-"""From a snapshot and a condition to a ``ScanPlan``."""
+"""From a snapshot and a condition to a ``ScanPlan``.
 
-# ruff: noqa: ARG001
+manifests   those whose partition summaries allow a matching row (`manifest_facts`)
+files       those whose partition values and statistics allow one (`stats`)
+deletes     those that belong to these files (`delete_scopes`)
+"""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
-from delvec.errors import UnsupportedFeatureError
-from delvec.plan import ScanPlan
+from delvec.chunked import rows_of
+from delvec.iceberg.plan_tables import columns_of_files, deletes_table, files_table
+from delvec.plan import ReadSchema, ScanPlan
 from delvec.predicate import Condition
 
 if TYPE_CHECKING:
@@ -16,17 +22,44 @@ if TYPE_CHECKING:
 
 
 def plan(
-    snapshot: Snapshot, condition: Condition | None, *, time_zone: str = "UTC", among: pa.Array | None = None
+    snapshot: Snapshot,
+    condition: Condition | None,
+    *,
+    time_zone: str = "UTC",  # noqa: ARG001 - recorded timestamps have no other zone than UTC
+    among: pa.Array | None = None,
 ) -> ScanPlan:
-    """The files of ``snapshot`` that may have a matching row; ``among``: only these files, by their ids."""
-    raise UnsupportedFeatureError("Iceberg tables cannot be read yet", feature="iceberg")
+    """The files of ``snapshot`` that may have a matching row; ``among``: only of these files, by id."""
+    files, locations = snapshot.files, snapshot.locations
+    candidates = files.candidates(condition, among)
+    chosen, only = np.arange(candidates.facts.count), np.zeros(candidates.facts.count, np.bool_)
+    if condition is not None:
+        matches = condition.match(candidates.facts)
+        chosen = np.flatnonzero(matches.may)
+        only = matches.only[chosen]
+    rows = candidates.rows[chosen]
+    scopes, deletes = files.deletes_of(candidates, rows)
+    entries = rows_of(columns_of_files(candidates.entries), rows)
+    return ScanPlan(
+        location=snapshot.location,
+        base=snapshot.base,
+        schema=snapshot.schema,
+        specs=snapshot.specs,
+        read_schemas=(ReadSchema(snapshot.schema, by_id=True, constants=()),),
+        condition=condition,
+        files=files_table(files.live, locations, entries, scopes=scopes, only=only),
+        facts=candidates.facts.at(chosen),
+        deletes=deletes_table(files.live, locations, deletes),
+        delete_groups=scopes.groups,
+        carry=pa.table({}),
+        skipped=candidates.skipped + candidates.facts.count - len(chosen),
+    )
 
 
 def names(snapshot: Snapshot, file_ids: pa.Array) -> pa.Array:
     """The recorded locations of files by their ids."""
-    raise UnsupportedFeatureError("Iceberg tables cannot be read yet", feature="iceberg")
+    return snapshot.files.live.names(file_ids)
 
 
 def file_ids(snapshot: Snapshot, names: pa.Array) -> pa.Array:
     """The ids of files by their recorded locations; null for a file that is not live."""
-    raise UnsupportedFeatureError("Iceberg tables cannot be read yet", feature="iceberg")
+    return snapshot.files.live.file_ids(names)

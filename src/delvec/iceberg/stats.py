@@ -18,7 +18,7 @@ from delvec.file_facts import ColumnPath, ColumnStats, HashedColumn
 from delvec.iceberg.partition_ranges import SourceRange, says_something, source_range
 from delvec.iceberg.single_values import decode
 from delvec.partition_spec import PartitionField, PartitionSpec
-from delvec.schema import Array, DataType, Field, Map, Primitive, Schema, Struct, arrow_type
+from delvec.schema import Array, DataType, Field, Map, Primitive, Schema, Struct
 
 PARTITION = "partition."
 """Before the name of a partition field: its column in `live_files` tables."""
@@ -135,7 +135,8 @@ class EntryFacts:
                 if field.source == path and says_something(field):
                     by_field.setdefault(field, []).append(spec.spec_id)
         return [
-            (field, pc.is_in(spec_ids, value_set=pa.array(ids, pa.int32()))) for field, ids in by_field.items()
+            (field, pc.is_in(spec_ids, value_set=pa.array(ids, pa.int32())))
+            for field, ids in by_field.items()
         ]
 
 
@@ -208,21 +209,23 @@ def _text_upper(
     taken where there is one, unless the partition value is the value itself.
     """
     of_partition = pc.or_(exact, pc.is_null(stats.upper))
-    prefix = pc.is_valid(stats.upper) if is_prefix is None else pc.or_kleene(pc.is_valid(stats.upper), is_prefix)
+    prefix = (
+        pc.is_valid(stats.upper) if is_prefix is None else pc.or_kleene(pc.is_valid(stats.upper), is_prefix)
+    )
     prefix = pc.and_not(pc.fill_null(prefix, True), exact)  # noqa: FBT003
     return pc.if_else(of_partition, upper, stats.upper), prefix
 
 
 def _greatest(recorded: pa.Array, known: pa.Array, exact: pa.Array) -> pa.Array:
-    if pt.is_boolean(known.type):
-        return pc.coalesce(known, recorded)
-    return pc.if_else(exact, known, pc.max_element_wise(recorded, known))
+    """The greater lower bound; ``known`` where it is ``exact``."""
+    is_greater = pc.coalesce(pc.greater(known, recorded), pc.is_null(recorded))
+    return pc.if_else(pc.or_(exact, is_greater), known, recorded)
 
 
 def _least(recorded: pa.Array, known: pa.Array, exact: pa.Array) -> pa.Array:
-    if pt.is_boolean(known.type):
-        return pc.coalesce(known, recorded)
-    return pc.if_else(exact, known, pc.min_element_wise(recorded, known))
+    """The smaller upper bound; ``known`` where it is ``exact``."""
+    is_less = pc.coalesce(pc.less(known, recorded), pc.is_null(recorded))
+    return pc.if_else(pc.or_(exact, is_less), known, recorded)
 
 
 def _only_where(mask: pa.Array, values: pa.Array) -> pa.Array:

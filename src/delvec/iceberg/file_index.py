@@ -1,0 +1,102 @@
+"""The files of a snapshot for planning: which manifests a condition needs, facts, and deletes.
+
+What concerns all files is computed once for all plans of the snapshot. A plan that needs only some of the
+manifests reads only these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delvec.chunked import Rows, one_chunk, rows_of
+from delvec.iceberg.delete_scopes import DeleteScopes, find_scopes
+from delvec.iceberg.live_files import FILE_ID, LiveFiles, manifests_of
+from delvec.iceberg.manifest_facts import ManifestFacts
+from delvec.iceberg.plan_tables import used_deletes
+from delvec.iceberg.stats import EntryFacts, SelectedFacts
+from delvec.partition_spec import PartitionSpec
+from delvec.predicate import Condition
+from delvec.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Data files that a plan looks at: the rows ``rows`` of ``entries`` (`live_files`), and their facts.
+
+    ``skipped``: the live files in manifests that were not needed.
+    """
+
+    entries: pa.Table
+    rows: Rows
+    facts: EntryFacts | SelectedFacts
+    skipped: int = 0
+
+
+class FileIndex:
+    """The files of one snapshot."""
+
+    def __init__(self, live: LiveFiles, schema: Schema, specs: Mapping[int, PartitionSpec]) -> None:
+        self.live = live
+        self._schema = schema
+        self._specs = specs
+
+    @cached_property
+    def facts(self) -> EntryFacts:
+        """Facts about all live data files."""
+        return EntryFacts(self.live.data(), self._schema, self._specs)
+
+    @cached_property
+    def scopes(self) -> DeleteScopes:
+        """The deletes of all live data files."""
+        return find_scopes(self.live.data(), self.live.deletes(), self._specs)
+
+    def candidates(self, condition: Condition | None, among: pa.Array | None) -> Candidates:
+        """The files in which ``condition`` may match, as far as their manifests tell; ``among``: file ids."""
+        if among is not None:
+            return self._among(np.unique(np.asarray(among, dtype=np.int64)))
+        numbers, skipped = self._needed_manifests(condition)
+        if len(numbers) == len(self.live.data_manifests):
+            entries = self.live.data()
+            return Candidates(entries, np.arange(len(entries)), self.facts)
+        entries = self.live.entries(numbers)
+        facts = EntryFacts(entries, self._schema, self._specs)
+        return Candidates(entries, np.arange(len(entries)), facts, skipped)
+
+    def deletes_of(self, candidates: Candidates, rows: Rows) -> tuple[DeleteScopes, pa.Table]:
+        """The deletes of the candidates at ``rows`` of their entries, and where each file finds its own."""
+        deletes = self.live.deletes()
+        if candidates.entries is self.live.data():
+            scopes, used = used_deletes(self.scopes, rows)
+        else:
+            chosen = rows_of(candidates.entries, rows)
+            scopes = find_scopes(chosen, deletes, self._specs)
+            scopes, used = used_deletes(scopes, np.arange(len(chosen)))
+        return scopes, deletes if len(used) == len(deletes) else rows_of(deletes, used)
+
+    def _among(self, file_ids: Rows) -> Candidates:
+        numbers = manifests_of(file_ids)
+        if self.live.is_loaded(self.live.data_manifests):
+            entries, facts = self.live.data(), self.facts
+        else:
+            entries = self.live.entries(numbers)
+            facts = EntryFacts(entries, self._schema, self._specs)
+        ids = one_chunk(entries.column(FILE_ID)).to_numpy()
+        rows = np.searchsorted(ids, file_ids)
+        return Candidates(entries, rows, facts.at(rows))
+
+    def _needed_manifests(self, condition: Condition | None) -> tuple[Rows, int]:
+        """The data manifests that may have a matching file, and the number of files in the others."""
+        numbers = self.live.data_manifests
+        if condition is None or self.live.is_loaded(numbers):
+            return numbers, 0
+        manifests = rows_of(self.live.manifests, numbers)
+        files = pc.add(manifests.column("added_files"), manifests.column("existing_files"))
+        may = condition.match(ManifestFacts(manifests, self._schema, self._specs)).may
+        may |= files.is_null().to_numpy()  # read it, to say how many files were skipped
+        return numbers[may], int(pc.fill_null(files, 0).to_numpy()[~may].sum())
