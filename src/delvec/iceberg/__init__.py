@@ -7,5 +7,11 @@ metadata                 a metadata file as values: schemas, partition specs, sn
 schema, partitions       columns and partition specs in the terms that all formats share
 name_mapping             field ids of columns in data files that record none
 refs, history            branches and tags, time travel, the list of snapshots
+planning, plan_tables    from a snapshot and a condition to a plan
+file_index, live_files   the live files of a snapshot, read from manifests when a plan needs them
+manifest_list, manifest, manifest_cache   manifests as Arrow columns
+avro_*                   Avro files as Arrow columns
+stats, manifest_facts, partition_ranges, single_values, bucket_hash   facts that conditions are judged by
+delete_scopes            which deletes belong to which data files
 json_object              members of JSON documents, each checked when it is read
 """

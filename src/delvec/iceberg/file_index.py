@@ -29,12 +29,14 @@ from delvec.schema import Schema
 class Candidates:
     """Data files that a plan looks at: the rows ``rows`` of ``entries`` (`live_files`), and their facts.
 
+    ``is_whole``: the entries are all live data files.
     ``skipped``: the live files in manifests that were not needed.
     """
 
     entries: pa.Table
     rows: Rows
     facts: EntryFacts | SelectedFacts
+    is_whole: bool
     skipped: int = 0
 
 
@@ -63,15 +65,15 @@ class FileIndex:
         numbers, skipped = self._needed_manifests(condition)
         if len(numbers) == len(self.live.data_manifests):
             entries = self.live.data()
-            return Candidates(entries, np.arange(len(entries)), self.facts)
+            return Candidates(entries, np.arange(len(entries)), self.facts, is_whole=True)
         entries = self.live.entries(numbers)
         facts = EntryFacts(entries, self._schema, self._specs)
-        return Candidates(entries, np.arange(len(entries)), facts, skipped)
+        return Candidates(entries, np.arange(len(entries)), facts, is_whole=False, skipped=skipped)
 
     def deletes_of(self, candidates: Candidates, rows: Rows) -> tuple[DeleteScopes, pa.Table]:
         """The deletes of the candidates at ``rows`` of their entries, and where each file finds its own."""
         deletes = self.live.deletes()
-        if candidates.entries is self.live.data():
+        if candidates.is_whole:
             scopes, used = used_deletes(self.scopes, rows)
         else:
             chosen = rows_of(candidates.entries, rows)
@@ -80,15 +82,15 @@ class FileIndex:
         return scopes, deletes if len(used) == len(deletes) else rows_of(deletes, used)
 
     def _among(self, file_ids: Rows) -> Candidates:
-        numbers = manifests_of(file_ids)
-        if self.live.is_loaded(self.live.data_manifests):
+        is_whole = self.live.is_loaded(self.live.data_manifests)
+        if is_whole:
             entries, facts = self.live.data(), self.facts
         else:
-            entries = self.live.entries(numbers)
+            entries = self.live.entries(manifests_of(file_ids))
             facts = EntryFacts(entries, self._schema, self._specs)
         ids = one_chunk(entries.column(FILE_ID)).to_numpy()
         rows = np.searchsorted(ids, file_ids)
-        return Candidates(entries, rows, facts.at(rows))
+        return Candidates(entries, rows, facts.at(rows), is_whole=is_whole)
 
     def _needed_manifests(self, condition: Condition | None) -> tuple[Rows, int]:
         """The data manifests that may have a matching file, and the number of files in the others."""

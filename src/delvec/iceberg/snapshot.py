@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from delvec.errors import FormatError
 from delvec.iceberg import planning
+from delvec.iceberg.file_index import FileIndex
+from delvec.iceberg.live_files import LiveFiles
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.metadata import SnapshotRecord, TableMetadata
 from delvec.iceberg.name_mapping import NameMapping, table_name_mapping
@@ -97,6 +99,12 @@ class Snapshot:
     @property
     def spec(self) -> PartitionSpec:
         return self.specs[self.metadata.default_spec_id]
+
+    @cached_property
+    def files(self) -> FileIndex:
+        """The live files. Manifests are read when a plan needs them."""
+        live = LiveFiles(self.storage, self.locations, self.record, self.specs)
+        return FileIndex(live, self.schema, self.specs)
 
     @cached_property
     def name_mapping(self) -> NameMapping | None:
