@@ -272,11 +272,6 @@ def test_delete_files_of_another_spec_are_not_of_the_same_partition(tmp_path):
     assert len(groups[new.path]) == 1
 
 
-def damaged(table, change, *, match):
-    table.edit_entry = change
-    return pytest.raises(FormatError, match=match)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -374,7 +369,7 @@ def test_a_renamed_and_promoted_partition_column_prunes(tmp_path):
     ("name", "damage", "error", "message"),
     [
         ("-m*.avro", lambda data: data[: len(data) // 2], FormatError, "bytes, expected"),
-        ("-m*.avro", lambda data: b"", FormatError, "bytes, expected"),
+        ("-m*.avro", lambda _: b"", FormatError, "bytes, expected"),
         ("snap-*.avro", lambda data: data[:-20], FormatError, "left|sync"),
         ("snap-*.avro", lambda data: b"PAR1" + data[4:], FormatError, "50415231"),
         ("snap-*.avro", lambda data: data[:300], FormatError, "left"),
