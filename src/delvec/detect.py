@@ -28,7 +28,7 @@ from delvec.errors import (
     UnsupportedFeatureError,
 )
 from delvec.formats import Catalog, Relocatable, Table, on_ref
-from delvec.iceberg import metadata_files
+from delvec.iceberg import catalogs, metadata_files
 from delvec.iceberg.table import IcebergTable
 from delvec.row_delta import has_file_id
 from delvec.storage import Storage, open_storage
@@ -99,11 +99,17 @@ def find_format(storage: Storage) -> str | None:
 
 
 def find_catalog(catalog: object) -> Catalog | None:
-    """The catalog with a name, or the catalog that an object is; None if there is none.
+    """The catalog with a name, or the catalog that an object is; None if there is none."""
+    return catalog if isinstance(catalog, Catalog) else catalogs.find_catalog(catalog)
 
-    No format has catalogs with names yet.
-    """
-    return catalog if isinstance(catalog, Catalog) else None
+
+def unknown_catalog(catalog: object) -> InvalidOperationError:
+    """The error for a catalog that `find_catalog` does not find."""
+    names = ", ".join(catalogs.configured_names()) or "none is configured"
+    return InvalidOperationError(
+        f"catalog is {catalog!r}, expected a pyiceberg Catalog or the name of a configured one ({names}): "
+        ".pyiceberg.yaml and PYICEBERG_CATALOG__<NAME>__URI configure them"
+    )
 
 
 def open_table(

@@ -235,6 +235,16 @@ class WithRefs(Protocol):
 
 
 @runtime_checkable
+class WithCredentials(Protocol):
+    """A table of a catalog that gives the credentials of the store, which Spark's file system lacks."""
+
+    @property
+    def credentials(self) -> tuple[str, ...]:
+        """The Hadoop settings of which one gives Spark's file system credentials too; empty: none needed."""
+        ...
+
+
+@runtime_checkable
 class Relocatable(Protocol):
     """A table whose metadata records absolute locations of files."""
 
@@ -255,7 +265,10 @@ def on_ref(table: Table, ref: str | None) -> Table:
 
 
 def snapshot_of(
-    table: Table, version: int | None = None, timestamp: dt.datetime | None = None, ref: str | None = None
+    table: Table,
+    version: int | None = None,
+    timestamp: dt.datetime | str | None = None,
+    ref: str | None = None,
 ) -> Snapshot:
     """A version of the table by its number, by a time, or by a branch or tag; by default the newest."""
     if ref is not None and (version is not None or timestamp is not None):

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from delvec import detect, formats
-from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.errors import InvalidOperationError
 from delvec.formats import Catalog, OptionsFor
 
 ANY_FORMAT = "delvec"
@@ -83,7 +83,7 @@ def in_catalog(catalog: object, identifier: str) -> InCatalog:
     """The table with a dotted identifier in a catalog, given as an object or by its name."""
     resolved = detect.find_catalog(catalog)
     if resolved is None:
-        raise UnsupportedFeatureError("tables in a catalog cannot be opened yet", feature="catalog")
+        raise detect.unknown_catalog(catalog)
     return InCatalog(resolved, tuple(identifier.split(".")))
 
 

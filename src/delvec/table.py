@@ -43,7 +43,12 @@ from delvec.spark.optimize import optimize
 from delvec.spark.progress import tell
 from delvec.spark.python_rows import frame_of
 from delvec.spark.restore import RestoreResult, restore
-from delvec.spark.session import session_storage_options, sql_settings, verify_running
+from delvec.spark.session import (
+    session_storage_options,
+    sql_settings,
+    verify_credentials,
+    verify_running,
+)
 from delvec.spark.set_clause import Assignments
 from delvec.spark.target import OperationResult, Target
 from delvec.spark.text_lengths import as_created
@@ -221,6 +226,7 @@ class Table:
         time, a text without a zone in the session's time zone. ``ref`` selects a branch or tag.
         """
         snapshot = self._at(version, timestamp, ref)
+        self._verify_credentials()
         is_newest = version is None and timestamp is None and ref is None
         newest = None if is_newest else self._table.snapshot().version
         return read.rows(self._spark, snapshot, self._table.storage, where, columns, newest=newest)
@@ -236,7 +242,9 @@ class Table:
         """The number of live rows for which ``where`` is true, from the metadata where that decides. Only the
         other files are read.
         """
-        return count_rows(self._spark, self._at(version, timestamp, ref), self._table.storage, where)
+        snapshot = self._at(version, timestamp, ref)
+        self._verify_credentials()
+        return count_rows(self._spark, snapshot, self._table.storage, where)
 
     def append(
         self,
@@ -539,6 +547,11 @@ class Table:
         verify_running(self._spark)
         at = None if timestamp is None else instant_of(self._spark, timestamp)
         return formats.snapshot_of(self._table, version_number(version), at, ref)
+
+    def _verify_credentials(self) -> None:
+        """Refuse to read rows if only delvec has the credentials of the store."""
+        if isinstance(self._table, formats.WithCredentials):
+            verify_credentials(self._spark, self._table.credentials, self.location)
 
     def _rows(self, df: Any) -> Rows:
         """The rows that a verb gets, as a DataFrame, or as a function that returns one."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from delvec import detect, name_resolver
-from delvec.errors import InvalidOperationError, TableNotFoundError, UnsupportedFeatureError
+from delvec.errors import InvalidOperationError, TableNotFoundError
 from delvec.name_resolver import AtPath, InCatalog, Registered
 
 
@@ -93,7 +93,7 @@ def test_catalog_objects(orders):
     lake = Lake(orders.location)
     assert name_resolver.in_catalog(lake, "db.orders") == InCatalog(lake, ("db", "orders"))
     for unknown in ("lake", object()):
-        with pytest.raises(UnsupportedFeatureError, match="tables in a catalog cannot be opened yet"):
+        with pytest.raises(InvalidOperationError, match="expected a pyiceberg Catalog or the name of"):
             name_resolver.in_catalog(unknown, "db.orders")
 
 

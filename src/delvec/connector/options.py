@@ -19,7 +19,11 @@ _NAME = re.compile(r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>[^`,]*[^`,\s]))\
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """The options of a read. ``columns`` is None for all columns; ``storage`` are all other options."""
+    """The options of a read. ``columns`` is None for all columns; ``storage`` are all other options.
+
+    path       the location of a table, or with ``catalog`` its identifier in this catalog
+    relocate   the table was copied, and its files are taken from where it is now
+    """
 
     path: str
     version: int | None
@@ -27,6 +31,9 @@ class ReadOptions:
     columns: tuple[str, ...] | None
     time_zone: str
     storage: Mapping[str, str]
+    ref: str | None = None
+    catalog: str | None = None
+    relocate: bool = False
 
     def choose(self, schema: Schema) -> tuple[str, ...]:
         """The requested columns, in the schema's spelling."""
@@ -44,8 +51,8 @@ def read_options(raw_options: Mapping[str, str]) -> ReadOptions:
     options = {name.lower(): value for name, value in raw_options.items()}
     if "paths" in options:
         raise InvalidOperationError(f"paths are {options['paths']}, expected the location of one table")
-    path = options.pop("path", "")
-    _verify_absolute(path)
+    path, catalog = options.pop("path", ""), options.pop("catalog", None)
+    _verify_path(path, catalog)
     version, timestamp = _either(options, "version"), _either(options, "timestamp")
     if version is not None and timestamp is not None:
         raise InvalidOperationError(
@@ -53,6 +60,7 @@ def read_options(raw_options: Mapping[str, str]) -> ReadOptions:
         )
     columns, time_zone = options.pop("columns", None), options.pop("timezone", "UTC")
     _verify_zone(time_zone)
+    ref, relocate = options.pop("ref", None), _flag(options, "relocate")
     _verify_known(options)
     return ReadOptions(
         path,
@@ -61,13 +69,16 @@ def read_options(raw_options: Mapping[str, str]) -> ReadOptions:
         None if columns is None else split_names(columns),
         time_zone,
         options,
+        ref,
+        catalog,
+        relocate,
     )
 
 
-def _verify_absolute(path: str) -> None:
+def _verify_path(path: str, catalog: str | None) -> None:
     if not path:
         raise InvalidOperationError("no location, expected load(<location of a table>)")
-    if not is_absolute(path):
+    if catalog is None and not is_absolute(path):
         # Spark resolves it in a process of its own, whose folder is the one that Spark was started in.
         raise InvalidOperationError(
             f"path {path!r} is relative, expected an absolute path or a URL: Spark looks it up in a process "
@@ -116,6 +127,13 @@ def _find(schema: Schema, name: str) -> str:
     return matches[0].name
 
 
+def _flag(options: dict[str, str], name: str) -> bool:
+    text = options.pop(name, "false").lower()
+    if text not in ("true", "false"):
+        raise InvalidOperationError(f"option {name} is {text!r}, expected true or false")
+    return text == "true"
+
+
 def _version(text: str) -> int:
     try:
         return int(text)
@@ -139,6 +157,6 @@ def _verify_known(storage: Mapping[str, str]) -> None:
             store_config("s3", "", "", {name: value}, {})
         except InvalidOperationError:
             raise InvalidOperationError(
-                f"option {name!r} is not known, expected version, timestamp, columns, timezone or an option "
-                "of the storage"
+                f"option {name!r} is not known, expected version, timestamp, ref, columns, timezone, "
+                "catalog, relocate or an option of the storage"
             ) from None

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from delvec.connector.pushdown import FilterTest
     from delvec.connector.tasks import FilePart
     from delvec.formats import Snapshot
+    from delvec.plan import Base
     from delvec.schema import Schema, Struct
     from delvec.storage import Storage
 
@@ -92,11 +93,12 @@ def _rebuilder() -> Callable[[str, bytes], Any]:
 
 @dataclass(frozen=True)
 class Relation:
-    """One version of a table, as it was loaded."""
+    """One version of a table, as it was loaded. ``source`` is where another process opens it."""
 
-    location: str
+    source: str
     options: Mapping[str, str]
-    version: int
+    relocate: bool
+    base: Base
     schema: Schema
     columns: tuple[str, ...]
     time_zone: str
@@ -113,12 +115,12 @@ class Relation:
         """The storage and the snapshot; refused if another table has replaced the table."""
         from delvec.detect import open_table  # noqa: PLC0415
 
-        table = open_table(self.location, self.options)
-        snapshot = table.snapshot(self.version)
+        table = open_table(self.source, self.options, relocate=self.relocate)
+        snapshot = table.snapshot_at(self.base)
         if snapshot.schema != self.schema:
             raise InvalidOperationError(
-                f"the columns of version {self.version} have changed, because another table replaced the one "
-                f"that was loaded: call load() again: {self.location}"
+                f"the columns of version {self.base.version} have changed, because another table replaced "
+                f"the one that was loaded: call load() again: {self.source}"
             )
         return table.storage, snapshot
 
@@ -256,14 +258,18 @@ def load(options: Mapping[str, str]) -> Relation:
     """The relation for the options of ``spark.read``."""
     from delvec.connector import tasks  # noqa: PLC0415
     from delvec.connector.options import read_options  # noqa: PLC0415
-    from delvec.detect import open_table  # noqa: PLC0415
+    from delvec.formats import snapshot_of  # noqa: PLC0415
+    from delvec.name_resolver import open_table, reference_to  # noqa: PLC0415
 
     request = read_options(options)
-    snapshot = open_table(request.path, request.storage).snapshot(request.version, request.timestamp)
+    reference = reference_to(request.path, catalog=request.catalog, relocate=request.relocate)
+    table = open_table(reference, lambda _: request.storage)
+    snapshot = snapshot_of(table, request.version, request.timestamp, request.ref)
     return Relation(
-        snapshot.location,
-        request.storage,
-        snapshot.version,
+        snapshot.source,
+        table.storage.options,
+        request.relocate,
+        snapshot.base,
         tasks.bare(snapshot.schema),
         request.choose(snapshot.schema),
         request.time_zone,

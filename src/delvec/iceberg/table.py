@@ -51,12 +51,19 @@ class _Newest:
 
 
 class IcebergTable:
-    """A table at the storage's root. ``pointer`` knows its newest metadata file, by default its folder."""
+    """A table at the storage's root. ``pointer`` knows its newest metadata file, by default its folder.
+
+    ``credentials``: if a catalog gave the credentials of the store, the Hadoop settings of which one gives
+    Spark's file system credentials too.
+    """
 
     format = "iceberg"
 
-    def __init__(self, storage: Storage, pointer: Pointer | None = None) -> None:
+    def __init__(
+        self, storage: Storage, pointer: Pointer | None = None, *, credentials: tuple[str, ...] = ()
+    ) -> None:
         self.storage = storage
+        self.credentials = credentials
         self._newest = _Newest(storage, pointer or FolderPointer())
         self._ref: str | None = None
         self._relocate = False
@@ -149,7 +156,7 @@ class IcebergTable:
 
     def _copy(self, *, ref: str | None, relocate: bool) -> IcebergTable:
         copy = object.__new__(IcebergTable)
-        copy.storage, copy._newest = self.storage, self._newest
+        copy.storage, copy._newest, copy.credentials = self.storage, self._newest, self.credentials
         copy._ref, copy._relocate = ref, relocate
         return copy
 

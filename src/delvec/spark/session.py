@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
@@ -70,6 +71,28 @@ def session_storage_options(
     if location.normalize(place).startswith("/"):
         return {}
     return {key: value for key, value in _all_settings(spark).items() if key.startswith(_HADOOP + "fs.")}
+
+
+def verify_credentials(spark: SparkSession, names: Sequence[str], place: str) -> None:
+    """Refuse a read for which Spark's file system has no credentials. A catalog gave them to delvec only.
+
+    ``names``: the Hadoop settings of which one, for all buckets or for one, gives credentials.
+    """
+    if not names or "AWS_ACCESS_KEY_ID" in os.environ:
+        return
+    settings = [key.removeprefix(_HADOOP) for key in _all_settings(spark) if key.startswith(_HADOOP)]
+    if not any(_is_for(setting, name) for setting in settings for name in names):
+        raise InvalidOperationError(
+            f"the catalog gives credentials for {place}, but Spark's file system has none: set "
+            f"{' or '.join(_HADOOP + name for name in names)} for the session, or read with "
+            'spark.read.format("delvec")'
+        )
+
+
+def _is_for(setting: str, name: str) -> bool:
+    """Whether it is the setting of this name, or that of a bucket or an account: the name has more parts."""
+    fs, store, option = name.split(".", 2)
+    return setting.startswith(f"{fs}.{store}.") and option in setting
 
 
 def kept_frame(spark: SparkSession, *columns: str) -> DataFrame:
