@@ -27,10 +27,11 @@ def file_nodes(plan: ScanPlan, rows: Rows) -> list[Node]:
     return [_file_node(plan, file, deletes[number]) for number, file in enumerate(selected.files.to_pylist())]
 
 
-def delete_nodes(plan: ScanPlan, rows: Sequence[int], *, of_file: bool = False) -> list[Node]:
-    """Rows of ``plan.deletes``. ``of_file``: they are shown below their data file, which is not repeated."""
-    deletes = plan.deletes.take(pa.array(rows, pa.int64())).to_pylist()
-    return [_delete_node(plan, delete, of_file=of_file) for delete in deletes]
+def delete_nodes(root: str, deletes: pa.Table, *, of_file: bool = False) -> list[Node]:
+    """Deletes of the table at ``root``, with the columns of ``ScanPlan.deletes``. ``of_file``: they are shown
+    below their data file, whose name is not repeated.
+    """
+    return [_delete_node(root, delete, of_file=of_file) for delete in deletes.to_pylist()]
 
 
 def _file_node(plan: ScanPlan, file: Mapping[str, Any], deletes: Sequence[int]) -> Node:
@@ -42,28 +43,28 @@ def _file_node(plan: ScanPlan, file: Mapping[str, Any], deletes: Sequence[int]) 
     }
     return Node(
         "data file",
-        _short(plan, file["location"]),
+        _short(plan.location, file["location"]),
         facts,
         len(deletes),
-        lambda count: delete_nodes(plan, deletes[:count], of_file=True),
+        lambda count: delete_nodes(plan.location, plan.deletes.take(deletes[:count]), of_file=True),
     )
 
 
-def _delete_node(plan: ScanPlan, delete: Mapping[str, Any], *, of_file: bool) -> Node:
+def _delete_node(root: str, delete: Mapping[str, Any], *, of_file: bool) -> Node:
     is_vector = delete["kind"] == POSITION_VECTOR
     inline, offset = delete["location"] is None, delete["offset"]
-    name = "inline" if inline else _short(plan, delete["location"])
+    name = "inline" if inline else _short(root, delete["location"])
     facts = {
         "deleted rows" if is_vector else "rows": delete["cardinality"],
         BYTES: delete["length"],
         "field ids": delete["field_ids"],
         "sequence": delete["sequence"],
-        "of": None if of_file or not delete["referenced_file"] else _short(plan, delete["referenced_file"]),
+        "of": None if of_file or not delete["referenced_file"] else _short(root, delete["referenced_file"]),
     }
     kind = _KINDS.get(delete["kind"], delete["kind"])
     return Node(kind, name if offset is None or inline else f"{name} @ {offset}", facts)
 
 
-def _short(plan: ScanPlan, place: str) -> str:
+def _short(root: str, place: str) -> str:
     """The path relative to the table; the whole location of a file outside of it."""
-    return location.relative(plan.location, place) or place
+    return location.relative(root, place) or place

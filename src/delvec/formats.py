@@ -7,7 +7,7 @@ the format of the table at a location.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from delvec.errors import InvalidOperationError
 if TYPE_CHECKING:
     from delvec.change_plan import ChangePlan
     from delvec.errors import FormatError
+    from delvec.findings import Finding
     from delvec.metadata_tree import Node
     from delvec.partition_spec import PartitionField, PartitionSpec
     from delvec.plan import Base, ScanPlan
@@ -333,6 +334,15 @@ class Browsable(Protocol):
 
     def tree(self, snapshot: Any) -> Node:
         """The snapshot as the root of a tree: its metadata files, their live data files, the deletes."""
+        ...
+
+
+@runtime_checkable
+class SelfChecking(Protocol):
+    """A table that checks its own records: what `delvec.verify` cannot see in a plan."""
+
+    def findings(self, snapshot: Any) -> Iterable[Finding]:
+        """The problems of the snapshot's metadata files. Reads every one of them."""
         ...
 
 

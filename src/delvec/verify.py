@@ -7,6 +7,8 @@
     statistics   record counts, null counts and bounds exist and do not contradict each other
     metadata     the table's own metadata can be read, and no metadata file that was read is damaged
 
+A format may add checks of its own (`formats.SelfChecking`): records of the metadata against each other.
+
 Changes nothing. Problems are returned, not raised; only a failing store raises an error.
 """
 
@@ -28,27 +30,15 @@ from delvec.deletes.examine import examine
 from delvec.deletes.sets import DeleteSets
 from delvec.errors import FormatError, ObjectNotFoundError
 from delvec.file_facts import ColumnPath, ColumnStats
-from delvec.formats import Table
+from delvec.findings import ERROR, WARNING, Finding
+from delvec.formats import SelfChecking, Snapshot, Table
 from delvec.plan import ScanPlan
 from delvec.schema import Schema, Struct
 from delvec.storage import Storage
 
-ERROR = "error"
-WARNING = "warning"
-
 _READERS = 16
 # For this many files and more, listing the table takes fewer requests than one request per file.
 _LIST_FROM = 2000
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something wrong with the table (``error``), or something that could not be checked (``warning``)."""
-
-    severity: str
-    check: str
-    path: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +79,24 @@ def verify_table(
         checked = snapshot.version
         plan = snapshot.plan()
     except FormatError as error:
-        finding = Finding(ERROR, "metadata", error.path or table.location, str(error))
-        return Report(table.location, checked, 0, 0, 0, (finding,))
+        return Report(table.location, checked, 0, 0, 0, (_of_error(error, table),))
     report = verify_plan(plan, table.storage, progress=progress)
-    damaged = tuple(
-        Finding(ERROR, "metadata", error.path or table.location, str(error)) for error in snapshot.passed_over
-    )
-    return replace(report, findings=damaged + report.findings)
+    damaged = tuple(_of_error(error, table) for error in snapshot.passed_over)
+    own = tuple(_own_findings(table, snapshot))
+    return replace(report, findings=damaged + report.findings + own)
+
+
+def _own_findings(table: Table, snapshot: Snapshot) -> Iterator[Finding]:
+    """What only the format can check."""
+    if isinstance(table, SelfChecking):
+        try:
+            yield from table.findings(snapshot)
+        except FormatError as error:
+            yield _of_error(error, table)
+
+
+def _of_error(error: FormatError, table: Table) -> Finding:
+    return Finding(ERROR, "metadata", error.path or table.location, str(error))
 
 
 def verify_plan(plan: ScanPlan, storage: Storage, *, progress: Progress | None = None) -> Report:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from delvec import location
 from delvec.errors import FormatError, InvalidOperationError
+from delvec.findings import Finding
 from delvec.iceberg import history, metadata_files, refs
+from delvec.iceberg.checks import check_snapshot
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.metadata import TAG, TableMetadata
 from delvec.iceberg.metadata_files import FOLDER
@@ -19,7 +21,9 @@ from delvec.iceberg.pointers import CurrentFile, FilePointer, FolderPointer, Poi
 from delvec.iceberg.read_only import refuse_writing
 from delvec.iceberg.refs import NO_SNAPSHOT
 from delvec.iceberg.snapshot import Opened, Snapshot
+from delvec.iceberg.tree_nodes import snapshot_tree
 from delvec.instants import as_datetime, parse_instant
+from delvec.metadata_tree import Node
 from delvec.partition_spec import PartitionField
 from delvec.plan import Base
 from delvec.row_delta import Execution, Outcome, Request, RowCounts, RowDelta, Won
@@ -153,6 +157,14 @@ class IcebergTable:
         if self._ref is not None:
             head = refs.find_ref(metadata, self._ref).snapshot_id
         return history.list_snapshots(metadata, head, limit=limit)
+
+    def tree(self, snapshot: Snapshot) -> Node:
+        """The manifests of the snapshot, their live files and deletes."""
+        return snapshot_tree(snapshot)
+
+    def findings(self, snapshot: Snapshot) -> Iterable[Finding]:
+        """Problems of the snapshot's manifests, summary, Puffin files and delete files."""
+        return check_snapshot(snapshot)
 
     def _copy(self, *, ref: str | None, relocate: bool) -> IcebergTable:
         copy = object.__new__(IcebergTable)
