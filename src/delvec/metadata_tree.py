@@ -38,7 +38,7 @@ class Node:
     """One piece of a table's metadata, or a file that it names.
 
     facts     what the metadata says about it, by name. None: not recorded. A number whose name is a plural is
-              a count
+              a count; the text leaves out counts of some kind that are 0
     count     number of children
     children  the first so many children
     """
@@ -134,6 +134,8 @@ def _fact_text(name: str, value: Any) -> str | None:
             return name if value else None
         case int() if name == BYTES:
             return size_text(value)
+        case 0 if " " in name and name.endswith("s"):
+            return None  # such as "removed files"
         case int() if name.endswith("s"):
             return f"{value:,} {name if value != 1 else name.removesuffix('s')}"
         case list() | tuple():

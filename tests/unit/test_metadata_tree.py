@@ -48,6 +48,7 @@ def test_a_limit_of_0_shows_all():
 
 
 def test_facts_in_text_and_json():
+    assert str(MetadataTree("/t", Node("m", "n", {"rows": 0, "removed files": 0}))) == "m n · 0 rows"
     facts = {"partition": {"day": dt.date(2025, 1, 2), "p": None}, "ids": [1, 2], "size": 3, "of": None}
     tree = MetadataTree("/t", Node("file", "f", {**facts, "live": True, "ratio": float("nan")}))
     assert str(tree) == "file f · day=2025-01-02, p=NULL · ids 1, 2 · size 3 · live · ratio nan"

@@ -1,11 +1,11 @@
 """Checks of a snapshot's own records, for ``verify``: what a plan does not show.
 
-    manifest    a manifest has the recorded size, and as many files and rows as the manifest list says
-    summary     the totals of the snapshot's summary are those of its live files
-    puffin      the footer of a Puffin file describes each vector as the manifest does: offset, length,
-                data file, number of deleted rows
-    delete-file each delete file exists and has the recorded size
-    orphan      (warning) no live data file needs the vector or position file
+manifest    a manifest has the recorded size, and as many files and rows as the manifest list says
+summary     the totals of the snapshot's summary are those of its live files
+puffin      the footer of a Puffin file describes each vector as the manifest does: offset, length,
+            data file, number of deleted rows
+delete-file each delete file exists and has the recorded size
+orphan      (warning) no live data file needs the vector or position file
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _check_blob(blobs: Mapping[int, BlobMetadata], delete: Mapping[str, Any]) ->
     }
     for what, (found, recorded) in expected.items():
         if found != recorded:
-            yield f"footer says {what} {found} of the vector at {offset}, expected {recorded}, as the manifest"
+            yield f"footer says {what} {found} of the vector at {offset}, expected {recorded} (manifest)"
     if blob.compression_codec is not None:
         yield f"vector at {offset} is compressed with {blob.compression_codec}, expected no compression"
 

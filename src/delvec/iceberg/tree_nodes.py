@@ -39,9 +39,7 @@ def snapshot_tree(snapshot: Snapshot) -> Node:
         rows = manifests.slice(0, count).to_pylist()
         return [_manifest_node(snapshot, plan, files, number, row) for number, row in enumerate(rows)]
 
-    return Node(
-        "snapshot", str(snapshot.version), _snapshot_facts(snapshot, plan), len(manifests), children
-    )
+    return Node("snapshot", str(snapshot.version), _snapshot_facts(snapshot, plan), len(manifests), children)
 
 
 def _snapshot_facts(snapshot: Snapshot, plan: ScanPlan) -> Mapping[str, Any]:
