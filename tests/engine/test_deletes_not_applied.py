@@ -19,7 +19,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.float64())])
 
 @pytest.fixture
 def table(spark, tmp_path, monkeypatch):
-    """Two files, the first with a vector; a group of equality deletes applies to the second."""
+    """Two files, the first with a vector; a group of deletes of an unknown kind applies to the second."""
     lake = Lake(tmp_path / "t", SCHEMA)
     lake.write([{"id": i, "v": 0.0} for i in range(10)], deleted=[3])
     lake.write([{"id": i, "v": 0.0} for i in range(10, 20)])
@@ -30,7 +30,7 @@ def table(spark, tmp_path, monkeypatch):
         found = planned(self, *given, **named)
         last = found.files.column("location").to_pylist()[-1]
         deletes = found.deletes.to_pylist()
-        deletes.append({"kind": "equality-file", "encoding": "full-row", "length": 1, "location": "/e"})
+        deletes.append({"kind": "bloom-file", "encoding": "full-row", "length": 1, "location": "/e"})
         groups = pa.array(
             [0 if place == last else None for place in found.files.column("location").to_pylist()]
         )
@@ -60,8 +60,8 @@ VERBS = {
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_is_refused_by_name(spark, table, verb):
-    place = r"a group of deletes of the kind 'equality-file' applies to .*\.parquet, expected 'position-file'"
+    place = r"a group of deletes of the kind 'bloom-file' applies to .*\.parquet, expected 'position-file' or"
     with pytest.raises(UnsupportedFeatureError, match=place) as refused:
         VERBS[verb](spark, table)
-    assert refused.value.feature == "equality-file"
+    assert refused.value.feature == "bloom-file"
     assert table.version == 0

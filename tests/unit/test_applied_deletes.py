@@ -37,6 +37,7 @@ def with_value(table: pa.Table, name: str, row: int, value: object) -> pa.Table:
 
 
 def with_kind(plan: ScanPlan) -> ScanPlan:
+    """As the vector of a file: equality files are only in groups."""
     return replace(plan, deletes=with_value(plan.deletes, "kind", 2, "equality-file"))
 
 
@@ -57,6 +58,17 @@ def with_format(plan: ScanPlan) -> ScanPlan:
     return replace(plan, files=with_value(plan.files, "file_format", 2, "orc"))
 
 
+def with_file_format(plan: ScanPlan) -> ScanPlan:
+    """A position file in Avro, in the group of a file."""
+    deletes = plan.deletes
+    for name, value in (("kind", "position-file"), ("encoding", "full-row"), ("file_format", "avro")):
+        deletes = with_value(deletes, name, 3, value)
+    files = with_value(plan.files, "delete_group", 2, 0)
+    (row,) = [row for row, v in enumerate(plan.files.column("vector").to_pylist()) if v == 3]
+    files = with_value(files, "vector", row, None)
+    return replace(plan, files=files, deletes=deletes, delete_groups=((3,),))
+
+
 def with_group(plan: ScanPlan) -> ScanPlan:
     """A file with a group of vectors: a vector must be the file's own."""
     return replace(plan, files=with_value(plan.files, "delete_group", 2, 0), delete_groups=((0, 1),))
@@ -70,7 +82,7 @@ ALTERED = [
     (
         with_kind,
         "equality-file",
-        "delete of {file} has the kind 'equality-file', expected 'position-vector' or 'position-file'",
+        "delete of {file} has the kind 'equality-file', expected 'position-vector'",
     ),
     (with_unknown_kind, "bloom", "delete of {file} has the kind 'bloom', expected"),
     (
@@ -79,6 +91,7 @@ ALTERED = [
         "delete of {file} has the kind 'position-file', expected 'position-vector'",
     ),
     (with_encoding, "parquet-positions", "delete of {file} has the encoding 'parquet-positions', expected"),
+    (with_file_format, "avro", "has the file format 'avro', expected 'parquet'"),
     (with_format, "orc", "data file has the format 'orc': {file}, expected 'parquet'"),
     (with_group, "position-vector", "a group of deletes of the kind 'position-vector' applies to {file}"),
     (with_unknown_group, "unknown", "a group of deletes of the kind 'unknown' applies to {file}"),

@@ -197,7 +197,7 @@ def test_older_files_are_narrower_and_lack_columns(tmp_path):
 def test_slices_of_nested_columns_are_read_right():
     held = pa.array([[{"a": 1}], None, [{"a": 2}, None]], pa.list_(pa.struct([("a", pa.int32())])))[1:]
     kind = ArrayOf(Struct((Column("b", Primitive("long"), physical_name="a"),)))
-    found = arrow_columns.conform(held, kind, by_id=False)
+    found = arrow_columns.conform(held, kind)
     found.validate(full=True)
     assert found.to_pylist() == [None, [{"b": 2}, None]]
 

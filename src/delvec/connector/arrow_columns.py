@@ -1,18 +1,19 @@
 """Columns of a data file, converted to the table's names and types, which may be wider.
 
-A column is found by its Parquet field id or by its physical name, also inside structs. A column that is not
-in the file is null, or has its initial default.
+A column is found by its physical name, also inside structs; for columns that are found by id this is the name
+in the file (`delvec.field_names`). A column that is not in the file is null, or has its initial default.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from delvec.errors import FormatError, UnsupportedFeatureError
-from delvec.field_names import parquet_field_id
-from delvec.schema import Array, DataType, Field, Map, Primitive, Struct, arrow_type
+from delvec.schema import Array, DataType, Field, Fixed, Map, Primitive, Struct, arrow_type
 
 _VARIANT = Primitive("variant")
 # Spark's Arrow reader recognizes a variant by this metadata.
@@ -24,6 +25,8 @@ _VARIANT_TYPE = pa.struct(
 )
 _SHREDDED = "typed_value"
 _INTEGER_DIGITS = 20
+_UUID_LENGTH = 36
+_UUID_DIGITS = [place for place in range(_UUID_LENGTH) if place not in (8, 13, 18, 23)]
 
 
 def output_field(field: Field) -> pa.Field:
@@ -40,56 +43,83 @@ def output_type(data_type: DataType) -> pa.DataType:
             return pa.map_(output_type(key), item)
         case Struct(fields):
             return pa.struct([output_field(field) for field in fields])
+        case Fixed():
+            return pa.binary()
+        case Primitive("uuid"):
+            return pa.string()
     return _VARIANT_TYPE if data_type == _VARIANT else arrow_type(data_type)
 
 
-def find(fields: Iterable[pa.Field], field: Field, *, by_id: bool) -> int | None:
+def find(fields: Iterable[pa.Field], field: Field) -> int | None:
     """The index of the table's ``field`` among the fields of a file; None if it is not there."""
     for index, candidate in enumerate(fields):
-        if by_id:
-            recorded = parquet_field_id(candidate)
-            if recorded is not None and recorded == field.field_id:
-                return index
-        elif candidate.name == field.physical_name:
+        if candidate.name == field.physical_name:
             return index
     return None
 
 
 def absent(field: Field, count: int) -> pa.Array:
     """The column for ``count`` rows of a file that was written before the table had it."""
-    kind = output_type(field.type)
     if field.initial_default is None:
-        return pa.nulls(count, kind)
-    return pa.repeat(pa.scalar(field.initial_default, kind), count)
+        return pa.nulls(count, output_type(field.type))
+    if isinstance(field.type, Struct | Array | Map):
+        return pa.repeat(pa.scalar(field.initial_default, output_type(field.type)), count)
+    return shown(pa.repeat(pa.scalar(field.initial_default, arrow_type(field.type)), count), field.type)
 
 
-def conform(stored: pa.Array, data_type: DataType, *, by_id: bool) -> pa.Array:
+def conform(stored: pa.Array, data_type: DataType) -> pa.Array:
     """The file's array with logical names and in the table's type."""
     match data_type:
         case Struct(fields):
-            children = [_child(stored, field, by_id=by_id) for field in fields]
+            children = [_child(stored, field) for field in fields]
             kinds = [output_field(field) for field in fields]
             return pa.StructArray.from_arrays(children, fields=kinds, mask=stored.is_null())
         case Array(element):
             stored = stored.cast(pa.list_(stored.type.value_field))  # the file may say "large"
-            values = conform(stored.values, element, by_id=by_id)
+            values = conform(stored.values, element)
             return _nested(stored, output_type(data_type), values)
         case Map(key, value):
             kind = output_type(data_type)
-            keys = conform(stored.keys, key, by_id=by_id)
-            items = conform(stored.items, value, by_id=by_id)
+            keys = conform(stored.keys, key)
+            items = conform(stored.items, value)
             entries = pa.StructArray.from_arrays([keys, items], fields=[kind.key_field, kind.item_field])
             return _nested(stored, kind, entries)
-    return _variant(stored) if data_type == _VARIANT else widen(stored, arrow_type(data_type))
+    if data_type == _VARIANT:
+        return _variant(stored)
+    return shown(widen(stored, arrow_type(data_type)), data_type)
+
+
+def shown(values: pa.Array, data_type: DataType) -> pa.Array:
+    """Values of a primitive type in the form that Spark expects."""
+    if data_type == Primitive("uuid"):
+        return _uuid_texts(values)
+    return values.cast(pa.binary()) if isinstance(data_type, Fixed) else values
 
 
 def widen(stored: pa.Array, target: pa.DataType) -> pa.Array:
     """The values in the table's primitive type; a value that does not fit is an ArrowInvalid."""
+    if isinstance(stored.type, pa.BaseExtensionType):
+        stored = stored.storage
     if pa.types.is_timestamp(target) and pa.types.is_timestamp(stored.type) and stored.type.tz is None:
         return stored.cast(pa.timestamp("us")).cast(target)  # a file stores it in UTC
     if pa.types.is_decimal(target) and pa.types.is_integer(stored.type):
         return stored.cast(pa.decimal128(_INTEGER_DIGITS, 0)).cast(target)
     return stored.cast(target)
+
+
+def _uuid_texts(values: pa.Array) -> pa.Array:
+    """The texts of uuids, each given by its 16 bytes."""
+    filled = pc.fill_null(values, bytes(16))
+    numbers = np.frombuffer(b"".join(filled.to_pylist()), np.uint8).reshape(-1, 16)
+    digits = np.frombuffer(b"0123456789abcdef", np.uint8)
+    pairs = np.stack([digits[numbers >> 4], digits[numbers & 15]], axis=2).reshape(-1, 32)
+    texts = np.full((len(values), _UUID_LENGTH), ord("-"), np.uint8)
+    texts[:, _UUID_DIGITS] = pairs
+    offsets = np.arange(len(values) + 1, dtype=np.int32) * _UUID_LENGTH
+    strings = pa.StringArray.from_buffers(
+        len(values), pa.py_buffer(offsets.tobytes()), pa.py_buffer(texts.tobytes())
+    )
+    return pc.if_else(values.is_valid(), strings, None)
 
 
 def has_not_null(data_type: DataType, *, nullable: bool) -> bool:
@@ -131,11 +161,11 @@ def _nested(stored: pa.Array, kind: pa.DataType, child: pa.Array) -> pa.Array:
     )
 
 
-def _child(stored: pa.StructArray, field: Field, *, by_id: bool) -> pa.Array:
-    index = find(stored.type, field, by_id=by_id)
+def _child(stored: pa.StructArray, field: Field) -> pa.Array:
+    index = find(stored.type, field)
     if index is None:
         return absent(field, len(stored))
-    return conform(stored.field(index), field.type, by_id=by_id)
+    return conform(stored.field(index), field.type)
 
 
 def _variant(stored: pa.StructArray) -> pa.Array:

@@ -67,7 +67,7 @@ class RowGroupFacts:
             fields = data_type.find(name, case_sensitive=True) if isinstance(data_type, Struct) else []
             if len(fields) != 1 or not pa.types.is_struct(stored):
                 return None
-            index = arrow_columns.find(stored, fields[0], by_id=self.read_schema.by_id)
+            index = arrow_columns.find(stored, fields[0])
             if index is None:
                 return None
             names.append(stored.field(index).name)

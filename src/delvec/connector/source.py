@@ -136,11 +136,11 @@ class DelvecSource(_Shipped, DataSource):
 
     @_plain_errors()
     def schema(self) -> StructType:
-        from delvec.spark.types import logical, verify_spark_type  # noqa: PLC0415
+        from delvec.spark.types import logical, verify_readable  # noqa: PLC0415
 
         self._relation = load(self.options)
         for column in self._relation.chosen:
-            verify_spark_type(column)
+            verify_readable(column)
         return logical(self._relation.chosen)
 
     @_plain_errors()
@@ -207,6 +207,8 @@ class Reader(_Shipped, DataSourceReader):
     def _planned(self) -> tuple[BatchScan, list[InputPartition]]:
         from delvec.connector import pushdown, tasks  # noqa: PLC0415
         from delvec.connector.batches import BatchScan  # noqa: PLC0415
+        from delvec.connector.deleted_keys import KeyTests  # noqa: PLC0415
+        from delvec.deletes.equality import EqualityDeletes  # noqa: PLC0415
         from delvec.predicate import SqlSettings, parse  # noqa: PLC0415
 
         relation = self._relation
@@ -215,8 +217,10 @@ class Reader(_Shipped, DataSourceReader):
         settings = SqlSettings(case_sensitive=True, time_zone=relation.time_zone)
         condition = None if text is None else parse(text, snapshot.schema, settings)
         plan = snapshot.plan(condition, time_zone=relation.time_zone)
-        parts = tasks.packed(tasks.file_parts(plan, relation.columns))
-        scan = BatchScan(storage, tasks.shapes(plan, relation.columns), tuple(self._tests))
+        equality = EqualityDeletes.of(plan)
+        parts = tasks.packed(tasks.file_parts(plan, relation.columns, equality))
+        shapes, keys = tasks.shapes(plan, relation.columns), KeyTests.of(plan, equality)
+        scan = BatchScan(storage, shapes, tuple(self._tests), keys)
         return scan, [Task(together) for together in parts]
 
     @cached_property

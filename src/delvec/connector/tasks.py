@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from delvec.deletes.equality import EqualityDeletes
 from delvec.deletes.sets import DATA_FILE, DeleteSets
-from delvec.partition_spec import column_values
+from delvec.partition_spec import UNPARTITIONED, column_values
 from delvec.plan import ReadSchema, ScanPlan
 from delvec.schema import Array, DataType, Field, Map, Schema, Struct
 
@@ -26,7 +27,8 @@ class FilePart:
     """A data file, or piece ``piece`` of ``pieces`` of it.
 
     ``constants`` are the values of columns that are not in the file. ``deletes`` are the file's rows of
-    `delvec.deletes.sets.DESCRIPTION_SCHEMA`, without the file's location; empty if no row is deleted.
+    `delvec.deletes.sets.DESCRIPTION_SCHEMA`, without the file's location; empty if no row is deleted by
+    position. ``scopes`` are the file's scope and sequence in each layer of `delvec.deletes.equality`.
     """
 
     location: str
@@ -34,31 +36,57 @@ class FilePart:
     read_schema: int
     constants: Mapping[str, Any] = field(default_factory=dict)
     deletes: tuple[Mapping[str, Any], ...] = ()
+    scopes: tuple[tuple[int, int], ...] = ()
     piece: int = 0
     pieces: int = 1
 
 
-def file_parts(plan: ScanPlan, columns: Sequence[str]) -> Iterator[FilePart]:
+def file_parts(
+    plan: ScanPlan, columns: Sequence[str], equality: EqualityDeletes | None = None
+) -> Iterator[FilePart]:
     """The files of the plan, large ones in pieces, with the partition values of ``columns``.
 
-    A delete that delvec does not apply is refused.
+    ``equality``: the plan's deletes by value. A delete that delvec does not apply is refused.
     """
     deletes = DeleteSets.of(plan).describe_by_file()
-    constants = [set(shape.constants).intersection(columns) for shape in plan.read_schemas]
+    equality = equality or EqualityDeletes.of(plan)
+    needed = {*columns, *(column.path[0] for layer in equality.layers for column in layer.columns)}
+    constants = _constants(plan, needed)
+    scopes = _scopes(equality)
     partitions = plan.files.column("partition").combine_chunks()
-    values = column_values(partitions, plan.specs.values(), sorted(set().union(*constants)))
-    files = plan.files.select(["location", "size", "read_schema"]).append_column("values", values)
+    values = column_values(partitions, plan.specs.values(), sorted(set().union(*constants.values())))
+    files = plan.files.select(["location", "size", "read_schema", "spec_id"]).append_column("values", values)
     for batch in files.append_column("deletes", deletes).to_batches():
         for row in batch.to_pylist():
             part = FilePart(
                 row["location"],
                 row["size"],
                 row["read_schema"],
-                {name: row["values"][name] for name in constants[row["read_schema"]]},
+                {name: row["values"][name] for name in constants[row["read_schema"], row["spec_id"]]},
                 tuple(_without_location(delete) for delete in row["deletes"]),
+                next(scopes),
             )
             pieces = max(1, -(-part.size // LARGEST_PIECE))
             yield from (replace(part, piece=piece, pieces=pieces) for piece in range(pieces))
+
+
+def _constants(plan: ScanPlan, columns: set[str]) -> dict[tuple[int, int], set[str]]:
+    """By read schema and spec, those of the columns whose values come from the partition values: in all
+    files, or in files that do not have the column.
+    """
+    pairs = plan.files.select(["read_schema", "spec_id"]).group_by(["read_schema", "spec_id"]).aggregate([])
+    constants = {}
+    for row in pairs.to_pylist():
+        shape, spec = plan.read_schemas[row["read_schema"]], plan.specs.get(row["spec_id"], UNPARTITIONED)
+        of_spec = set(shape.from_partition).intersection(spec.identity_columns)
+        constants[row["read_schema"], row["spec_id"]] = columns & {*shape.constants, *of_spec}
+    return constants
+
+
+def _scopes(equality: EqualityDeletes) -> Iterator[tuple[tuple[int, int], ...]]:
+    """For each file its scope and sequence in each layer."""
+    layers = [zip(layer.scope.tolist(), layer.sequence.tolist(), strict=True) for layer in equality.layers]
+    return zip(*layers, strict=True) if layers else iter([()] * equality.files)
 
 
 def _without_location(delete: dict[str, Any]) -> dict[str, Any]:
@@ -91,7 +119,12 @@ def packed(parts: Iterator[FilePart]) -> Iterator[tuple[FilePart, ...]]:
 def shapes(plan: ScanPlan, columns: Sequence[str]) -> tuple[ReadSchema, ...]:
     """How the files store ``columns``, in this order, without the metadata that only the format reads."""
     return tuple(
-        replace(shape, schema=_selected_fields(shape.schema, columns)) for shape in plan.read_schemas
+        replace(
+            shape,
+            schema=_selected_fields(shape.schema, columns),
+            names=None if shape.names is None else dict(shape.names),
+        )
+        for shape in plan.read_schemas
     )
 
 

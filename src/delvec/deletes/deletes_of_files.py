@@ -1,10 +1,11 @@
-"""Which deletes apply to which data files of a plan.
+"""Which deletes of rows by position apply to which data files of a plan.
 
     vector         applies to its file, and replaces the file's position files
     position file  applies to the files of its group whose data sequence is not above its own sequence;
                    a sequence that is not recorded excludes nothing
 
-This module does not read the deletes themselves.
+Equality files delete rows by value: `delvec.deletes.equality` has their rule. This module does not read the
+deletes themselves.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec.chunked import Mask, Rows
-from delvec.plan import POSITION_FILE, ScanPlan
+from delvec.plan import EQUALITY_FILE, POSITION_FILE, ScanPlan
 
 _UNKNOWN = np.iinfo(np.int64).min
 
@@ -32,7 +33,9 @@ class DeleteMatches:
 
 
 def match_deletes(plan: ScanPlan) -> DeleteMatches:
-    """All pairs of a data file and a delete that applies to it, deletes of unknown kinds included."""
+    """All pairs of a data file and a delete of positions that applies to it, deletes of unknown kinds
+    included.
+    """
     vector = plan.files.column("vector")
     has_vector = pc.is_valid(vector).to_numpy()
     of_vectors = np.flatnonzero(has_vector)
@@ -48,15 +51,18 @@ def match_deletes(plan: ScanPlan) -> DeleteMatches:
 
 
 def _expand_groups(plan: ScanPlan) -> tuple[Rows, Rows]:
-    """Each file that has a group, paired with each delete of the group."""
+    """Each file that has a group, paired with each delete of the group that is no equality file."""
     group = plan.files.column("delete_group")
     files = np.flatnonzero(pc.is_valid(group).to_numpy())
     if not len(files):
         return files, files
     groups = pc.drop_null(group).to_numpy().astype(np.int64)
-    lengths = np.array([len(deletes) for deletes in plan.delete_groups], np.int64)
+    is_by_position = pc.not_equal(plan.deletes.column("kind"), EQUALITY_FILE).to_numpy()
+    by_group = [np.array(deletes, np.int64) for deletes in plan.delete_groups]
+    by_group = [deletes[is_by_position[deletes]] for deletes in by_group]
+    lengths = np.array([len(deletes) for deletes in by_group], np.int64)
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    members = np.concatenate([np.array(deletes, np.int64) for deletes in plan.delete_groups])
+    members = np.concatenate(by_group)
     counts = lengths[groups]
     index_in_group = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.repeat(files, counts), members[np.repeat(starts[groups], counts) + index_in_group]

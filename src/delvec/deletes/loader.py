@@ -6,17 +6,21 @@ what the metadata records about it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from itertools import compress
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from delvec.bitmap import Bitmap
+from delvec.deletes.equality import EqualityLayer
+from delvec.deletes.equality_file import read_keys
+from delvec.deletes.equality_set import SCOPE, SEQUENCE, EqualityDeleteSet, key_names
 from delvec.deletes.examine import Examined, examine
 from delvec.deletes.sets import DeleteSets
 from delvec.plan import ScanPlan
-from delvec.storage import Storage
+from delvec.storage import Storage, in_parallel
 
 
 class DeleteLoader:
@@ -28,6 +32,7 @@ class DeleteLoader:
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
         self._loaded: dict[Hashable, Bitmap] = {}
+        self._keys: dict[Hashable, list[pa.ChunkedArray]] = {}
 
     def load(self, sets: DeleteSets) -> list[Bitmap | None]:
         """The deleted rows of each file; None if no delete applies to it.
@@ -45,8 +50,27 @@ class DeleteLoader:
             files[file] = self._loaded[key] if loaded is None else loaded | self._loaded[key]
         return files
 
+    def load_keys(self, layer: EqualityLayer) -> EqualityDeleteSet:
+        """The keys of the layer's equality files."""
+        files = layer.deletes.to_pylist()
+        keys = [(file["location"], layer.columns) for file in files]
+        new = {key: file for key, file in zip(keys, files, strict=True) if key not in self._keys}
+
+        def read(file: Mapping[str, Any]) -> list[pa.ChunkedArray]:
+            return read_keys(self.storage, file["location"], layer.columns, rows=file["cardinality"])
+
+        self._keys.update(zip(new, in_parallel(read, new.values()), strict=True))
+        deletes = []
+        for key, file in zip(keys, files, strict=True):
+            columns = dict(zip(key_names(layer.columns), self._keys[key], strict=True))
+            count = len(self._keys[key][0])
+            for name in (SCOPE, SEQUENCE):
+                columns[name] = pa.repeat(pa.scalar(file[name], pa.int64()), count)
+            deletes.append(pa.table(columns))
+        return EqualityDeleteSet.collapse(layer.columns, deletes)
+
     def by_file(self, plan: ScanPlan) -> dict[int, Bitmap]:
-        """The deleted rows of each file of the plan, by file id."""
+        """The rows of each file of the plan that are deleted by position, by file id."""
         ids = plan.files.column("file_id").to_pylist()
         bitmaps = self.load(DeleteSets.of(plan))
         return {file_id: bitmap or Bitmap() for file_id, bitmap in zip(ids, bitmaps, strict=True)}

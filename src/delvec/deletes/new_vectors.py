@@ -28,15 +28,18 @@ def new_vector(file_id: int, new_rows: Bitmap, old: Bitmap | None) -> dict[str, 
 
 
 def with_new_vectors(plan: ScanPlan, vectors: pa.Table) -> ScanPlan:
-    """The plan with new vectors instead of its deletes: one for each file, in the order of its files."""
+    """The plan with new vectors instead of its deletes by position: one for each file, in the order of its
+    files. Equality files still apply.
+    """
     places = plan.files.column("location").to_pylist()
     deletes = [_delete(vector, place) for vector, place in zip(vectors.to_pylist(), places, strict=True)]
-    files = plan.files
-    for name, values in (("vector", range(len(places))), ("delete_group", [None] * len(places))):
-        index = files.schema.get_field_index(name)
-        files = files.set_column(index, name, pa.array(values, pa.int32()))
+    first, index = len(plan.deletes), plan.files.schema.get_field_index("vector")
+    numbers = pa.array(range(first, first + len(places)), pa.int32())
+    # A vector replaces the position files of the file's group.
     return replace(
-        plan, files=files, deletes=pa.Table.from_pylist(deletes, schema=DELETES_SCHEMA), delete_groups=()
+        plan,
+        files=plan.files.set_column(index, "vector", numbers),
+        deletes=pa.concat_tables([plan.deletes, pa.Table.from_pylist(deletes, schema=DELETES_SCHEMA)]),
     )
 
 

@@ -1,9 +1,9 @@
-"""The delete sets of data files: which rows of each file are deleted, as a description that can be loaded.
+"""The delete sets of data files: which of their rows are deleted by position, as a description to be loaded.
 
-The only way from a plan to deleted rows. Scan, connector, removal, conflicts and ``verify`` all describe the
-deletes of a plan with ``DeleteSets.of`` and load them with `delvec.deletes.loader`. A description is small:
-it says where each delete is stored. Sets that are too large for the driver are loaded on executors, which get
-the description as an Arrow table.
+The only way from a plan to deleted positions. Scan, connector, removal, conflicts and ``verify`` all describe
+the deletes of a plan with ``DeleteSets.of`` and load them with `delvec.deletes.loader`. A description is
+small: it says where each delete is stored. Sets that are too large for the driver are loaded on executors,
+which get the description as an Arrow table. Rows that are deleted by value are in `delvec.deletes.equality`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _DELETE_COLUMNS = (
     "length",
     "cardinality",
     "referenced_file",
+    "file_format",
 )
 
 DESCRIPTION_SCHEMA = pa.schema(

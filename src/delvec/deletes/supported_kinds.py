@@ -2,6 +2,7 @@
 
     position-vector    deletion-vector    the vector of one data file
     position-file      full-row           a Parquet file of (file_path, pos), in a group of deletes
+    equality-file      full-row           a Parquet file of rows, in a group of deletes
 
 Every reader of a plan checks this first: a delete that is ignored makes deleted rows visible again.
 """
@@ -16,12 +17,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec.errors import UnsupportedFeatureError
-from delvec.plan import DELETION_VECTOR, FULL_ROW, POSITION_FILE, POSITION_VECTOR, ScanPlan
+from delvec.plan import (
+    DELETION_VECTOR,
+    EQUALITY_FILE,
+    FULL_ROW,
+    POSITION_FILE,
+    POSITION_VECTOR,
+    ScanPlan,
+)
 
 PARQUET = "parquet"
 
-ENCODINGS: Mapping[str, str] = MappingProxyType({POSITION_VECTOR: DELETION_VECTOR, POSITION_FILE: FULL_ROW})
+ENCODINGS: Mapping[str, str] = MappingProxyType(
+    {POSITION_VECTOR: DELETION_VECTOR, POSITION_FILE: FULL_ROW, EQUALITY_FILE: FULL_ROW}
+)
 """The encoding of each kind that delvec applies."""
+
+_GROUPED = (POSITION_FILE, EQUALITY_FILE)
+"""Kinds of deletes that may apply to several data files: they are listed in groups."""
 
 
 def verify_applied(plan: ScanPlan) -> None:
@@ -33,7 +46,7 @@ def verify_applied(plan: ScanPlan) -> None:
 
 
 def verify_kinds(deletes: pa.Table) -> None:
-    """Refuse rows of ``ScanPlan.deletes`` of an unknown kind or encoding."""
+    """Refuse rows of ``ScanPlan.deletes`` of an unknown kind, encoding or file format."""
     kinds = deletes.column("kind")
     unknown = deletes.filter(pc.invert(_is_among(kinds, list(ENCODINGS))))
     if len(unknown):
@@ -42,6 +55,12 @@ def verify_kinds(deletes: pa.Table) -> None:
         other = pc.and_(pc.equal(kinds, kind), pc.invert(_is_among(deletes.column("encoding"), [encoding])))
         if pc.any(other).as_py():
             raise _refused(deletes.filter(other), "encoding", [encoding])
+    formats = deletes.column("file_format")
+    other = pc.and_(
+        _is_among(kinds, list(_GROUPED)), pc.invert(pc.fill_null(pc.equal(formats, PARQUET), fill_value=True))
+    )
+    if pc.any(other).as_py():
+        raise _refused(deletes.filter(other), "file format", [PARQUET])
 
 
 def _verify_formats(plan: ScanPlan) -> None:
@@ -53,15 +72,15 @@ def _verify_formats(plan: ScanPlan) -> None:
 
 
 def _verify_groups(plan: ScanPlan) -> None:
-    """Refuse a file to which a group applies that holds other deletes than position files."""
+    """Refuse a file to which a group applies that holds other deletes than files."""
     for group in plan.files.column("delete_group").unique().drop_null().to_pylist():
-        kinds = _kinds(plan, group) - {POSITION_FILE}
+        kinds = _kinds(plan, group) - set(_GROUPED)
         if kinds:
             member = pc.equal(plan.files.column("delete_group"), group)
             place = plan.files.column("location").filter(member)[0].as_py()
-            names = ", ".join(sorted(kinds))
+            names, expected = ", ".join(sorted(kinds)), " or ".join(map(repr, _GROUPED))
             raise UnsupportedFeatureError(
-                f"a group of deletes of the kind {names!r} applies to {place}, expected {POSITION_FILE!r}",
+                f"a group of deletes of the kind {names!r} applies to {place}, expected {expected}",
                 feature=names,
             )
 
@@ -74,9 +93,9 @@ def _kinds(plan: ScanPlan, group: int) -> set[str]:
 
 
 def _verify_vectors(plan: ScanPlan) -> None:
-    """Refuse a file whose own delete is a position file: it must be in a group."""
+    """Refuse a file whose own delete is a delete file: it must be in a group."""
     own = plan.deletes.take(plan.files.column("vector").drop_null())
-    other = own.filter(pc.equal(own.column("kind"), POSITION_FILE))
+    other = own.filter(_is_among(own.column("kind"), list(_GROUPED)))
     if len(other):
         raise _refused(other, "kind", [POSITION_VECTOR])
 
@@ -89,7 +108,7 @@ def _is_among(column: pa.ChunkedArray, expected: list[str]) -> pa.ChunkedArray:
 def _refused(deletes: pa.Table, column: str, expected: list[str]) -> UnsupportedFeatureError:
     """The refusal of the first of ``deletes``, for its value of ``column``."""
     delete = deletes.slice(0, 1).to_pylist()[0]
-    actual, names = delete[column], " or ".join(map(repr, expected))
+    actual, names = delete[column.replace(" ", "_")], " or ".join(map(repr, expected))
     message = f"delete of {_owner(delete)} has the {column} {actual!r}, expected {names}"
     return UnsupportedFeatureError(message, feature=actual)
 

@@ -1,7 +1,7 @@
 """The files of a plan in groups, each of which one native scan reads.
 
 The files of a group store the columns alike, get their partition values the same way, and either all have
-deletes or none has.
+deletes by position or none has; the same for deletes by value.
 
 A scan that applies deletes or partition values must know the file of each row. It identifies the file by a
 number: the CRC-32 of the file's name. Spark computes that in a few nanoseconds per row, and Python computes
@@ -22,10 +22,11 @@ import numpy as np
 import pyarrow as pa
 
 from delvec.chunked import Mask, Rows
+from delvec.deletes.equality import EqualityDeletes
 from delvec.deletes.sets import DeleteSets
-from delvec.field_names import schemas_by_id
+from delvec.field_names import is_absent, schemas_by_id
 from delvec.plan import ReadSchema, ScanPlan
-from delvec.schema import Field, Schema
+from delvec.schema import Field, Schema, united
 from delvec.spark.file_paths import METADATA, file_path, numbers
 from delvec.spark.partition_folders import in_folder_names
 from delvec.storage import Storage
@@ -50,10 +51,11 @@ class FileGroup:
     """Files that one scan reads.
 
     files      rows of ``ScanPlan.files``, with ``NUMBER`` if ``needs_file_key``
-    schema     the table's columns, with the names that these files store
+    schema     the columns of ``ScanPlan.stored_schema``, with the names that these files store
     constants  columns that are not in the files: partition columns
     from_folders   those of the constants whose values the folder names state
-    deletes    the delete sets of the files; None if no delete applies to any of them
+    deletes    the delete sets of the files; None if no delete by position applies to any of them
+    equality   the deletes by value; None if none applies to any of the files
     keyed      the scan must know the file of each row, even without deletes
     """
 
@@ -62,6 +64,7 @@ class FileGroup:
     constants: tuple[Field, ...]
     from_folders: tuple[Field, ...]
     deletes: DeleteSets | None
+    equality: EqualityDeletes | None = None
     keyed: bool = False
     key: FileKey = FileKey.PATH_NUMBER
 
@@ -97,32 +100,45 @@ class FileGroup:
 
     @property
     def needs_file_key(self) -> bool:
-        return self.keyed or self.deletes is not None or self.values_by_file
+        has_deletes = self.deletes is not None or self.equality is not None
+        return self.keyed or has_deletes or self.values_by_file
 
     def at(self, rows: Rows) -> FileGroup:
         """The group of some of its files."""
         deletes = None if self.deletes is None else self.deletes.at(rows)
-        return replace(self, files=self.files.take(pa.array(rows)), deletes=deletes)
+        equality = None if self.equality is None else self.equality.at(rows)
+        return replace(self, files=self.files.take(pa.array(rows)), deletes=deletes, equality=equality)
 
     def numbered(self, file_numbers: Rows, key: FileKey) -> FileGroup:
         return replace(self, files=self.files.append_column(NUMBER, pa.array(file_numbers)), key=key)
 
 
-def file_groups(plan: ScanPlan, storage: Storage, *, keyed: bool = False) -> Iterator[FileGroup]:
+def file_groups(
+    plan: ScanPlan, storage: Storage, equality: EqualityDeletes, *, keyed: bool = False
+) -> Iterator[FileGroup]:
     """The plan's files in groups. A delete that delvec does not apply is refused.
 
-    ``keyed``: the scans must know the file of each row.
+    ``equality``: the plan's deletes by value. ``keyed``: the scans must know the file of each row.
     """
     sets = DeleteSets.of(plan)
-    has_deletes = sets.has_deletes
+    by_position, by_value = sets.has_deletes, equality.has_deletes
     for schema, constants, named, has_schema in _stored_schemas(plan, storage):
         in_folders = in_folder_names(plan, named)
-        for by_folder, deleted in product((True, False), (False, True)):
-            rows = np.flatnonzero(has_schema & (in_folders == by_folder) & (has_deletes == deleted))
-            if len(rows):
-                files, deletes = plan.files.take(pa.array(rows)), sets.at(rows) if deleted else None
-                from_folders = named if by_folder else ()
-                yield from _with_file_keys(FileGroup(files, schema, constants, from_folders, deletes, keyed))
+        for by_folder, has_positions, has_values in product((True, False), (False, True), (False, True)):
+            members = has_schema & (in_folders == by_folder)
+            rows = np.flatnonzero(members & (by_position == has_positions) & (by_value == has_values))
+            if not len(rows):
+                continue
+            group = FileGroup(
+                plan.files.take(pa.array(rows)),
+                schema,
+                constants,
+                from_folders=named if by_folder else (),
+                deletes=sets.at(rows) if has_positions else None,
+                equality=equality.at(rows) if has_values else None,
+                keyed=keyed,
+            )
+            yield from _with_file_keys(group)
 
 
 def _with_file_keys(group: FileGroup) -> Iterator[FileGroup]:
@@ -157,20 +173,46 @@ def _stored_schemas(
     read_schemas = plan.files.column("read_schema").to_numpy()
     for number, read_schema in enumerate(plan.read_schemas):
         selected = read_schemas == number
-        constants = _constants(read_schema)
-        named = tuple(field for field in constants if field.name not in read_schema.unnamed)
+        stored = united(read_schema.schema, plan.dropped)
         if not read_schema.by_id:
-            yield read_schema.schema, constants, named, selected
+            constants = _fields(read_schema.schema, read_schema.constants)
+            yield stored, constants, _named(constants, read_schema), selected
             continue
         rows = np.flatnonzero(selected)
         places = plan.files.column("location").take(pa.array(rows)).to_pylist()
         by_schema: dict[Schema, list[int]] = {}
-        for row, schema in zip(rows, schemas_by_id(storage, places, read_schema.schema), strict=True):
+        found = schemas_by_id(storage, places, stored, read_schema.names)
+        for row, schema in zip(rows, found, strict=True):
             by_schema.setdefault(schema, []).append(int(row))
         for schema, members in by_schema.items():
-            yield schema, constants, named, np.isin(np.arange(len(read_schemas)), members)
+            is_member = np.isin(np.arange(len(read_schemas)), members)
+            for constants, has_constants in _with_constants(plan, read_schema, schema, is_member):
+                yield schema, constants, _named(constants, read_schema), has_constants
 
 
-def _constants(read_schema: ReadSchema) -> tuple[Field, ...]:
-    by_name = {field.name: field for field in read_schema.schema}
-    return tuple(by_name[name] for name in read_schema.constants)
+def _with_constants(
+    plan: ScanPlan, read_schema: ReadSchema, schema: Schema, members: Mask
+) -> Iterator[tuple[tuple[Field, ...], Mask]]:
+    """The constants of files that store the columns as ``schema``, by the files' specs: a column that is not
+    in a file comes from the partition value if the file's spec has it.
+    """
+    absent = {field.name for field in schema if is_absent(field)}
+    candidates = absent.intersection(read_schema.from_partition)
+    spec_ids = plan.files.column("spec_id").to_numpy()
+    by_names: dict[tuple[str, ...], Mask] = {}
+    for spec_id in np.unique(spec_ids[members]).tolist():
+        of_spec = candidates.intersection(plan.specs[spec_id].identity_columns)
+        names = (*read_schema.constants, *sorted(of_spec))
+        by_names[names] = by_names.get(names, np.zeros_like(members)) | (members & (spec_ids == spec_id))
+    for names, files in by_names.items():
+        yield _fields(read_schema.schema, names), files
+
+
+def _fields(schema: Schema, names: Sequence[str]) -> tuple[Field, ...]:
+    by_name = {field.name: field for field in schema}
+    return tuple(by_name[name] for name in names)
+
+
+def _named(constants: tuple[Field, ...], read_schema: ReadSchema) -> tuple[Field, ...]:
+    """Those of the constants whose values folder names may state."""
+    return tuple(field for field in constants if field.name not in read_schema.unnamed)

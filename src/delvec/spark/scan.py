@@ -1,16 +1,17 @@
 """A ``ScanPlan`` as a DataFrame: native Parquet scans whose plan filters out deleted rows.
 
     files without deletes    a plain scan
-    files with deletes       the scan with a filter on an array of bits (`vector_words`), for a few files
+    deletes by position      the scan with a filter on an array of bits (`vector_words`), for a few files
                              whose deleted rows are dense; otherwise the scan anti-joined to a table of bits
                              (`vector_chunks`)
+    deletes by value         the scan anti-joined to a table of keys, or of bits (`equality_join`)
 
 Each group of files (`file_groups`) is one scan. No row is passed through Python.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,14 +23,18 @@ from pyspark.sql.types import BooleanType, DataType, LongType, StringType, Struc
 
 from delvec.bitmap import Bitmap
 from delvec.chunked import Rows
+from delvec.deletes.equality import KeyColumn
+from delvec.deletes.equality_set import EqualityDeleteSet
 from delvec.deletes.loader import DeleteLoader
 from delvec.partition_spec import PartitionSpec, column_values
 from delvec.plan import ScanPlan
 from delvec.schema import Field, Primitive, Schema
+from delvec.spark.equality_join import LayerJoin, by_file, layer_joins, load_equality
 from delvec.spark.file_groups import NUMBER, FileGroup, FileKey, file_groups
 from delvec.spark.file_paths import METADATA, ROW_INDEX, FileReader, number_of, shown_alike, sql_text
 from delvec.spark.load_on_executors import load_chunks
 from delvec.spark.scan_part import (
+    BARRIER,
     PlaceNames,
     ScanPart,
     deleted_rows,
@@ -38,10 +43,11 @@ from delvec.spark.scan_part import (
     united,
     unknown_file,
 )
+from delvec.spark.stored_values import is_cast, raw_type, read_field, stored_value, table_value
 from delvec.spark.text_lengths import as_read
 from delvec.spark.types import (
     column_metadata,
-    has_spark_type,
+    is_readable,
     logical,
     no_spark_type,
     quoted,
@@ -61,7 +67,7 @@ BROADCAST_CHUNK_BYTES = 1 << 30
 
 # Columns that only the scan uses. Their prefix is one that no column of the table has.
 _FILE, _ROW, _INDEX, _LABEL, _HIDDEN_PATH = "file", "row", "index", "label", "hidden"
-_KEY, _WORDS = "key", "words"
+_KEY, _WORDS, _EQUALITY = "key", "words", "equal_"
 _PATH, _KNOWN, _VALUES = "path", "known", "values"
 
 
@@ -124,8 +130,9 @@ def _group_scans(
     spark: SparkSession, plan: ScanPlan, storage: Storage, loader: DeleteLoader | None, *, keyed: bool = False
 ) -> Iterator[_GroupScan]:
     reader, loader = FileReader(spark, storage), loader or DeleteLoader(storage)
-    for group in file_groups(plan, storage, keyed=keyed):
-        yield _GroupScan(spark, reader, loader, plan.schema, plan.specs, group)
+    equality = load_equality(spark, plan, reader, loader)
+    for group in file_groups(plan, storage, equality.deletes, keyed=keyed):
+        yield _GroupScan(spark, reader, loader, plan.schema, plan.specs, group, equality.keys)
 
 
 def place_columns(schema: Schema) -> tuple[str, str]:
@@ -187,12 +194,14 @@ class _GroupScan:
     table_schema: Schema
     specs: Mapping[int, PartitionSpec]
     group: FileGroup
+    equality_keys: Sequence[EqualityDeleteSet | DataFrame]
 
     def frame(self) -> DataFrame:
         """The live rows."""
         group = self.group
         files = self._read()
         frame, place = self._with_place(files, located=False)
+        joins = self._equality_joins()
         if group.needs_file_key:
             key = self._file_key(files)
             deleted = self._deleted(key)
@@ -201,12 +210,13 @@ class _GroupScan:
                 frame = frame.where(
                     is_live(self.spark, deleted, number=number, row=ROW_INDEX, lost=place.lost)
                 )
-            if isinstance(deleted, DataFrame) or group.values_by_file:
-                frame = self._with_files(frame, place, key, located=False)
+            if isinstance(deleted, DataFrame) or group.values_by_file or by_file(joins):
+                frame = self._with_files(frame, place, key, located=False, joins=joins)
             if isinstance(deleted, DataFrame):
                 condition = deleted_rows(self._own(NUMBER), self._own(_ROW), *deleted.columns)
                 frame = frame.join(deleted, F.expr(condition), "left_anti")
-        return selected(frame, [self._column(field) for field in group.schema])
+            frame = self._without_equal_rows(frame, joins)
+        return selected(frame, self._columns())
 
     def kept(self, keeps: Keeps) -> DataFrame | None:
         """The rows that ``keeps`` selects."""
@@ -216,7 +226,7 @@ class _GroupScan:
         kept = keeps(self.group.files, self._numbers(key), key is not FileKey.PATH)
         if kept is None:
             return None
-        columns: list[str | Column] = [self._column(field) for field in self.group.schema]
+        columns = self._columns()
         match kept.rows:
             case Words() as words:
                 number = number_of(place.file)
@@ -242,15 +252,51 @@ class _GroupScan:
         places, deleted = [f"{place.path} AS {names.path}", f"{place.row} AS {names.row}"], None
         number = f"{number_of(place.file)} AS {names.number}"
         if group.needs_file_key:
-            key = self._file_key(files)
+            key, joins = self._file_key(files), self._equality_joins()
             deleted = self._deleted(key)
-            if isinstance(deleted, DataFrame) or group.values_by_file:
-                frame = self._with_files(frame, place, key, located=True)
+            if isinstance(deleted, DataFrame) or group.values_by_file or joins:
+                frame = self._with_files(frame, place, key, located=True, joins=joins)
                 places, number = [names.path, names.row], names.number
+            if joins:  # first, because the conditions of a verb may raise an error for a deleted row
+                frame = self._without_equal_rows(frame, joins).where(BARRIER)
         if deleted is not None:
             places += [number, f"{ROW_INDEX} AS {names.index}"]
-        columns = [*(self._column(field) for field in group.schema), *places]
-        return ScanPart(selected(frame, columns), names, deleted)
+        return ScanPart(selected(frame, [*self._columns(), *places]), names, deleted)
+
+    def _equality_joins(self) -> list[LayerJoin]:
+        """The joins that leave out rows that are deleted by value."""
+        deletes = self.group.equality
+        if deletes is None:
+            return []
+        return layer_joins(self.spark, deletes, self.equality_keys, self._own(_EQUALITY))
+
+    def _without_equal_rows(self, frame: DataFrame, joins: Sequence[LayerJoin]) -> DataFrame:
+        """The rows that are not deleted by value. `_with_files` has added the values of their files, except
+        those that are the same for all files.
+        """
+        if not joins:
+            return frame
+        columns = [
+            f"{self._key(column)} AS {name}"
+            for join in joins
+            for name, column in zip(join.key_names, join.columns, strict=True)
+        ]
+        if not by_file(joins):
+            columns += [f"{int(v[0])}L AS {name}" for join in joins for name, v in join.file_values.items()]
+        frame = frame.selectExpr("*", *columns)
+        for join in joins:
+            frame = join.left_out(frame)
+        return frame
+
+    def _key(self, column: KeyColumn) -> str:
+        """The value of a key column in the frame."""
+        field = next(field for field in self.group.schema if field.name == column.path[0])
+        if any(field.name == constant.name for constant in self.group.joined):
+            return f"{self._own(_VALUES)}.{quoted(field.name)}"
+        constant = next((c for c in self.group.constants if c.name == field.name), None)
+        if constant is not None:
+            return quoted(constant.physical_name)
+        return stored_value(field, column.path[1:])
 
     def _file_key(self, files: DataFrame) -> FileKey:
         """The group's key; the path itself if Spark returns other paths than delvec computed."""
@@ -259,18 +305,26 @@ class _GroupScan:
             return FileKey.PATH
         return key
 
-    def _column(self, field: Field) -> str | Column:
-        """The table's column, with its own name and type."""
+    def _columns(self) -> list[str | Column]:
+        """The table's columns."""
+        stored = {field.name: field for field in self.group.schema}
+        return [self._column(field, stored[field.name]) for field in self.table_schema]
+
+    def _column(self, table_field: Field, field: Field) -> str | Column:
+        """The table's column, with its own name and type; ``field`` is the column as the files store it."""
         constants = {constant.name: constant for constant in self.group.constants}
         if field.type == Primitive("void"):
             return _described(F.lit(None), field)
-        if not has_spark_type(field.type):
+        if not is_readable(field.type):
             # The error is raised only if the query needs the column: Spark drops unused expressions.
             failure = F.raise_error(F.lit(no_spark_type(field)))
             return _described(failure.cast(spark_type(field.type, comments=True)), field)
         if any(field.name == joined.name for joined in self.group.joined):
             return self._constant(f"{self._own(_VALUES)}.{quoted(field.name)}", field)
         stored = constants.get(field.name, field)
+        if stored is field and not is_cast(table_field, field):
+            value = F.expr(table_value(table_field, field))
+            return _described(value.cast(spark_type(table_field.type, comments=True)), table_field)
         stored_name, table_type = quoted(stored.physical_name), spark_type(stored.type, comments=True)
         if table_type != spark_type(stored.type, physical=True, comments=True):
             return _described(F.col(stored_name).cast(table_type), stored)
@@ -293,7 +347,8 @@ class _GroupScan:
         group = self.group
         constants = {field.name for field in group.constants}
         stored = [f for f in group.schema if f.name not in constants and _is_read(f)]
-        fields = [spark_field(f, physical=True) for f in (*stored, *group.from_folders)]
+        fields = [read_field(field) for field in stored]
+        fields += [spark_field(field, physical=True) for field in group.from_folders]
         # Always request the row index, so that all scans of a folder share one file listing. If nothing uses
         # it, Spark does not compute it.
         fields.insert(len(stored), StructField(ROW_INDEX, LongType()))
@@ -319,16 +374,24 @@ class _GroupScan:
         label = path if located else f"concat({sql_text(root)}, ': ', {name})"
         return frame, _RowPlace(path, name, label)
 
-    def _with_files(self, frame: DataFrame, place: _RowPlace, key: FileKey, *, located: bool) -> DataFrame:
+    def _with_files(
+        self,
+        frame: DataFrame,
+        place: _RowPlace,
+        key: FileKey,
+        *,
+        located: bool,
+        joins: Sequence[LayerJoin] = (),
+    ) -> DataFrame:
         """The frame with each row's position and the number of its file, with partition values if the folders
-        do not state them, and with the path if ``located``. These are columns, because PySpark 4.0 cannot
-        join by hidden ones.
+        do not state them, with what ``joins`` need to know about the file, and with the path if ``located``.
+        These are columns, because PySpark 4.0 cannot join by hidden ones.
 
         A file that is not in the plan is an error: Spark and delvec must mean the same file by a path.
         """
         path, row = place_columns(self.table_schema)
         number, label, by_path = self._own(NUMBER), self._own(_LABEL), key is FileKey.PATH
-        needs_join = by_path or self.group.values_by_file
+        needs_join = by_path or self.group.values_by_file or by_file(joins)
         columns = {row: place.row}
         if located or by_path:
             columns[path] = place.path
@@ -339,13 +402,15 @@ class _GroupScan:
         frame = frame.selectExpr("*", *(f"{value} AS {name}" for name, value in columns.items()))
         if not needs_join:
             return frame
-        files = F.broadcast(self._file_table(by_path=by_path))
+        files = F.broadcast(self._file_table(joins if by_file(joins) else (), by_path=by_path))
         frame = frame.join(files, F.expr(f"{path if by_path else number} = {self._own(_PATH)}"), "left")
         unknown = replace(place, label=label).unknown
         return frame.where(f"CASE WHEN {self._own(_KNOWN)} THEN true ELSE CAST({unknown} AS BOOLEAN) END")
 
-    def _file_table(self, *, by_path: bool) -> DataFrame:
-        """One row for each file: its key, a flag that it is known, its number or its partition values."""
+    def _file_table(self, joins: Sequence[LayerJoin], *, by_path: bool) -> DataFrame:
+        """One row for each file: its key, a flag that it is known, its number, its partition values, and what
+        ``joins`` need to know about it.
+        """
         files = self.group.files
         columns = {_PATH: files.column(NUMBER), _KNOWN: pa.array([True] * len(files))}
         types: dict[str, DataType] = {_PATH: StringType() if by_path else LongType(), _KNOWN: BooleanType()}
@@ -359,6 +424,9 @@ class _GroupScan:
             types[_VALUES] = StructType([spark_field(f) for f in self.group.joined])
         schema = StructType([StructField(self._own(name), kind) for name, kind in types.items()])
         renamed = {self._own(name): column for name, column in columns.items()}
+        for name, values in (item for join in joins for item in join.file_values.items()):
+            renamed[name] = pa.array(values)
+            schema = schema.add(name, LongType())
         return self.spark.createDataFrame(pa.table(renamed), schema)
 
     def _numbers(self, key: FileKey) -> Rows:
@@ -387,7 +455,7 @@ class _GroupScan:
 
 def _is_read(field: Field) -> bool:
     """Whether Spark reads the column from files."""
-    return field.type != Primitive("void") and has_spark_type(field.type)
+    return field.type != Primitive("void") and (is_readable(field.type) or raw_type(field.type) is not None)
 
 
 def _described(column: Column, field: Field) -> Column:

@@ -20,8 +20,9 @@ from pyspark.sql import functions as F
 from delvec.spark.vector_chunks import CHUNK_BITS, FILE_SHIFT
 from delvec.spark.vector_words import Words, is_live
 
-# Spark does not move a condition below a filter that is not deterministic.
-_BARRIER = "spark_partition_id() >= 0"
+BARRIER = "spark_partition_id() >= 0"
+"""A filter that keeps all rows. Spark does not move a condition below a filter that is not deterministic."""
+
 # Spark analyses each part separately. More parts than this are united first.
 _MOST_PARTS = 4
 
@@ -62,7 +63,7 @@ class ScanPart:
     def live(self) -> DataFrame:
         """The live rows. A condition on them sees no deleted row, whatever Spark's optimizer does."""
         rows = self.without_deleted(self.frame)
-        return rows.where(_BARRIER) if isinstance(self.deleted, DataFrame) else rows
+        return rows.where(BARRIER) if isinstance(self.deleted, DataFrame) else rows
 
     def where(self, condition: Column, *, safe: bool) -> DataFrame:
         """The live rows for which the condition is true; ``safe``: the condition cannot raise an error."""
@@ -78,7 +79,7 @@ class ScanPart:
         """
         if safe_after is None or how != "inner" or self.deleted is None:
             return self.live().join(other, on, how)
-        return self.without_deleted(self.frame.join(other, on, how), after=safe_after).where(_BARRIER)
+        return self.without_deleted(self.frame.join(other, on, how), after=safe_after).where(BARRIER)
 
     def without_deleted(self, frame: DataFrame, *, after: str | None = None) -> DataFrame:
         """The rows of ``frame``, which come from this part, without the deleted ones."""

@@ -135,6 +135,26 @@ def has_spark_type(data_type: DataType) -> bool:
     return True
 
 
+def is_readable(data_type: DataType) -> bool:
+    """Whether Spark can read values of the type; some of them as another type (`_SUBSTITUTES`)."""
+    match data_type:
+        case Primitive("uuid") | Fixed():
+            return True
+        case Array(element):
+            return is_readable(element)
+        case Map(key, value):
+            return is_readable(key) and is_readable(value)
+        case Struct(fields):
+            return all(is_readable(field.type) for field in fields)
+    return has_spark_type(data_type)
+
+
+def verify_readable(field: Field) -> None:
+    """Refuse a column that Spark cannot read."""
+    if not is_readable(field.type):
+        raise UnsupportedFeatureError(no_spark_type(field), feature=f"type {field.type}")
+
+
 def verify_spark_type(field: Field) -> None:
     """Refuse a column that Spark cannot read or write."""
     if not has_spark_type(field.type):

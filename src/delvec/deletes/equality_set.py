@@ -1,0 +1,112 @@
+"""``EqualityDeleteSet``: the loaded deletes of one layer, as (scope, key, largest sequence).
+
+A row of a data file is deleted if its key is there for the file's scope, with a sequence above the data
+sequence of the file.
+
+Two keys are equal if all their values are. Null equals null and NaN equals NaN; 0.0 and -0.0 differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delvec.chunked import Mask, Rows, one_chunk
+from delvec.deletes.equality import KeyColumn
+from delvec.schema import arrow_type
+
+SCOPE, SEQUENCE = "scope", "sequence"
+
+
+@dataclass(frozen=True, slots=True)
+class EqualityDeleteSet:
+    """The keys of deleted rows.
+
+    keys   the values of the columns, under the names of ``key_names``; ``scope`` and ``sequence``. No key is
+           there twice for a scope
+    """
+
+    columns: tuple[KeyColumn, ...]
+    keys: pa.Table
+    _indices: dict[tuple[int, int], KeyIndex] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def collapse(cls, columns: tuple[KeyColumn, ...], deletes: Sequence[pa.Table]) -> EqualityDeleteSet:
+        """The largest sequence of each key in each scope."""
+        names = key_names(columns)
+        fields = [pa.field(name, arrow_type(c.type)) for name, c in zip(names, columns, strict=True)]
+        schema = pa.schema([*fields, pa.field(SCOPE, pa.int64()), pa.field(SEQUENCE, pa.int64())])
+        table = pa.concat_tables(deletes) if deletes else schema.empty_table()
+        grouped = table.cast(schema).group_by([*names, SCOPE]).aggregate([(SEQUENCE, "max")])
+        grouped = grouped.rename_columns({f"{SEQUENCE}_max": SEQUENCE}).select(schema.names)
+        return cls(columns, grouped.combine_chunks())
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def at(self, rows: Mask | Rows) -> EqualityDeleteSet:
+        """The set with some of its keys."""
+        taken = self.keys.filter(pa.array(rows)) if rows.dtype == bool else self.keys.take(pa.array(rows))
+        return EqualityDeleteSet(self.columns, taken)
+
+    def deleted(self, values: Sequence[pa.Array], *, scope: int, sequence: int) -> Mask:
+        """Which rows of a data file are deleted, given their keys and the file's scope and sequence."""
+        sequences = self.keys.column(SEQUENCE).to_numpy()
+        # Files between the same two deletes lose the rows of the same keys.
+        kind = scope, int(np.count_nonzero(sequences > sequence))
+        if kind not in self._indices:
+            applies = (sequences > sequence) & (self.keys.column(SCOPE).to_numpy() == scope)
+            keys = self.keys.filter(pa.array(applies))
+            self._indices[kind] = KeyIndex([one_chunk(keys.column(n)) for n in key_names(self.columns)])
+        return self._indices[kind].contains(values)
+
+
+def key_names(columns: Sequence[KeyColumn]) -> list[str]:
+    """The names of the columns in ``EqualityDeleteSet.keys``."""
+    return [f"key_{number}" for number in range(len(columns))]
+
+
+class KeyIndex:
+    """A set of keys, which can be asked for many keys at once.
+
+    Each column in turn narrows the keys: a number stands for the values of the columns so far.
+    """
+
+    def __init__(self, keys: Sequence[pa.Array]) -> None:
+        self._steps: list[tuple[pa.Array, Rows]] = []
+        self._is_empty = not len(keys[0])
+        numbers = np.zeros(len(keys[0]), np.int64)
+        for values in map(comparable, keys):
+            distinct = values.unique()
+            place = pc.index_in(values, value_set=distinct).to_numpy(zero_copy_only=False)
+            known, numbers = np.unique(numbers * len(distinct) + place, return_inverse=True)
+            self._steps.append((distinct, known))
+
+    def contains(self, keys: Sequence[pa.Array]) -> Mask:
+        """For each key whether it is in the set."""
+        found = np.full(len(keys[0]), not self._is_empty)
+        if self._is_empty:
+            return found
+        numbers = np.zeros(len(found), np.int64)
+        for values, (distinct, known) in zip(map(comparable, keys), self._steps, strict=True):
+            place = pc.index_in(values, value_set=distinct)
+            found &= pc.is_valid(place).to_numpy(zero_copy_only=False)
+            numbers = numbers * len(distinct) + pc.fill_null(place, 0).to_numpy(zero_copy_only=False)
+            at = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
+            found &= known[at] == numbers
+            numbers = at
+        return found
+
+
+def comparable(values: pa.Array) -> pa.Array:
+    """Values that are equal, as Arrow compares them, where the keys are equal."""
+    if not pa.types.is_floating(values.type):
+        return values
+    bits = values.type.bit_width // 8
+    numbers = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False)
+    numbers = np.where(np.isnan(numbers), np.array(np.nan, numbers.dtype), numbers)
+    return pa.array(numbers.view(f"i{bits}"), mask=pc.is_null(values).to_numpy(zero_copy_only=False))

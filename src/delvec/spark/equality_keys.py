@@ -1,0 +1,99 @@
+"""Keys of equality deletes in Spark: how values are compared, and equality files that the executors read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType as SparkDataType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from delvec.deletes.equality import EqualityLayer, KeyColumn
+from delvec.deletes.equality_file import StoredPath, stored_path
+from delvec.deletes.equality_set import SCOPE, SEQUENCE, key_names
+from delvec.errors import FormatError
+from delvec.field_names import stored_schema
+from delvec.schema import DataType, Primitive
+from delvec.spark.file_paths import METADATA, FileReader, file_path
+from delvec.spark.stored_values import raw_type
+from delvec.spark.types import quoted, spark_type
+from delvec.storage import Storage, in_parallel
+
+_FILE = "delvec_file"
+
+
+def key_expressions(value: str, data_type: DataType) -> list[str]:
+    """Expressions that are equal where two keys are: for Spark 0.0 equals -0.0, and keys with them differ."""
+    if data_type in (Primitive("float"), Primitive("double")):
+        return [value, f"coalesce({value} = 0 AND CAST({value} AS STRING) = '-0.0', false)"]
+    return [value]
+
+
+def keys_on_executors(
+    spark: SparkSession, reader: FileReader, storage: Storage, layer: EqualityLayer
+) -> DataFrame:
+    """The keys of the layer's equality files with the largest sequence of each: a frame that reads the files.
+
+    Its columns are the expressions of each key, the scope and the sequence.
+    """
+    places: list[str] = layer.deletes.column("location").to_pylist()
+    paths = in_parallel(lambda place: _stored_paths(storage, place, layer.columns), places)
+    by_paths: dict[tuple[StoredPath, ...], list[str]] = {}
+    for place, stored in zip(places, paths, strict=True):
+        by_paths.setdefault(stored, []).append(place)
+    frames = [_read(reader, layer, members, stored) for stored, members in by_paths.items()]
+    rows = reduce(DataFrame.unionAll, frames)
+    files = pa.table(
+        {
+            _FILE: pa.array([file_path(place) for place in places]),
+            SCOPE: layer.deletes.column(SCOPE),
+            SEQUENCE: layer.deletes.column(SEQUENCE),
+        }
+    )
+    schema = StructType(
+        [StructField(_FILE, StringType()), *(StructField(n, LongType()) for n in (SCOPE, SEQUENCE))]
+    )
+    joined = rows.join(F.broadcast(spark.createDataFrame(files, schema)), _FILE, "left")
+    unknown = f"raise_error(concat('a scan read an equality file that is not in its plan: ', {_FILE}))"
+    known = joined.where(f"CASE WHEN {SCOPE} IS NULL THEN CAST({unknown} AS BOOLEAN) ELSE true END")
+    keys = [name for name in rows.columns if name != _FILE]
+    return known.groupBy(*keys, SCOPE).agg(F.max(SEQUENCE).alias(SEQUENCE))
+
+
+def _stored_paths(storage: Storage, place: str, columns: Sequence[KeyColumn]) -> tuple[StoredPath, ...]:
+    try:
+        schema = stored_schema(storage, place)
+        return tuple(stored_path(schema, column) for column in columns)
+    except FormatError as error:
+        raise error.at(place) from None
+
+
+def _read(
+    reader: FileReader, layer: EqualityLayer, places: Sequence[str], paths: Sequence[StoredPath]
+) -> DataFrame:
+    """The expressions of each key, and the path of the file."""
+    schema = StructType([])
+    for path, column in zip(paths, layer.columns, strict=True):
+        schema = _with_path(schema, path, raw_type(column.type) or spark_type(column.type))
+    frame = reader.read(list(places), schema, rows=layer.rows or 0, by_folder_names=False)
+    keys = [
+        f"{text} AS {name}_{part}"
+        for name, path, column in zip(key_names(layer.columns), paths, layer.columns, strict=True)
+        for part, text in enumerate(key_expressions(".".join(map(quoted, path)), column.type))
+    ]
+    return frame.selectExpr(*keys, f"{METADATA}.file_path AS {_FILE}")
+
+
+def _with_path(struct: StructType, path: StoredPath, kind: SparkDataType) -> StructType:
+    """The struct with one more field, which may be nested."""
+    fields = {field.name: field for field in struct}
+    name, below = path[0], path[1:]
+    if below:
+        inner = fields[name].dataType if name in fields else StructType([])
+        assert isinstance(inner, StructType)
+        kind = _with_path(inner, below, kind)
+    fields[name] = StructField(name, kind)
+    return StructType(list(fields.values()))

@@ -1,0 +1,48 @@
+"""Equality deletes against a plain Python model: random files, sequences, partitions, columns and values."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from delvec.deletes.equality import EqualityDeletes
+from delvec.schema import Field, Primitive, Struct
+from equality_tables import EqualityTable, by_connector, ordered
+
+SCHEMA = Struct(
+    (
+        Field("a", Primitive("long"), field_id=1),
+        Field("b", Primitive("string"), field_id=2),
+        Field("c", Primitive("double"), field_id=3),
+    )
+)
+ROW = st.fixed_dictionaries(
+    {
+        "a": st.none() | st.integers(-2, 5) | st.sampled_from([2**56 - 1, 2**56, -(2**63)]),
+        "b": st.none() | st.sampled_from(["", "x", "y"]),
+        "c": st.none() | st.sampled_from([0.0, -0.0, float("nan"), 1.5]),
+    }
+)
+KEYS = st.lists(st.sampled_from("abc"), min_size=1, max_size=3, unique=True)
+PARTITION = st.none() | st.integers(0, 2)
+DATA = st.tuples(st.lists(ROW, max_size=8), st.integers(0, 6), st.integers(0, 2))
+DELETE = st.tuples(st.lists(ROW, max_size=5), KEYS, st.integers(1, 6), PARTITION)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(DATA, min_size=1, max_size=4), st.lists(DELETE, max_size=5))
+def test_live_rows(data: list[Any], deletes: list[Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        table = EqualityTable(Path(folder), SCHEMA)
+        for rows, sequence, partition in data:
+            table.data(rows, sequence, partition)
+        for rows, columns, sequence, partition in deletes:
+            table.delete(rows, columns, sequence, partition)
+        plan = table.plan()
+        assert ordered(by_connector(plan)) == ordered(table.live())
+        layers = EqualityDeletes.of(plan).layers
+        assert len(layers) <= 2 * len({tuple(sorted(columns)) for _, columns, _, _ in deletes})
