@@ -159,7 +159,7 @@ def _scopes(plan: ScanPlan) -> Mapping[FieldIds, Scopes]:
     return scopes
 
 
-def _disjoint(scopes: Scopes) -> list[Scopes]:
+def _disjoint(scopes: Scopes) -> Sequence[Scopes]:
     """The scopes in layers, in each of which no group is in two scopes."""
     layers: list[dict[Groups, Sequence[int]]] = []
     used: list[set[int]] = []
