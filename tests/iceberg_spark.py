@@ -103,7 +103,7 @@ class SparkTable:
             ids[at] = schema.findField(name).fieldId()
         data = jvm.org.apache.iceberg.data
         factory = (
-            data.GenericFileWriterFactory.builderFor(table)
+            data.GenericFileWriterFactory.Builder(table)
             .equalityFieldIds(ids)
             .equalityDeleteRowSchema(held)
             .build()
