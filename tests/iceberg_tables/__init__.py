@@ -6,6 +6,7 @@ avro.py      manifests and manifest lists, with the field ids of the specificati
 columns.py   schemas with field ids; rows seen through another schema
 values.py    bounds, partition transforms
 vectors.py   deletion vectors and Puffin files
+histories.py random histories
 lake.py      IcebergLake: the table as the contract suite writes it
 readers.py   the rows that DuckDB and pyiceberg read
 """

@@ -173,16 +173,17 @@ class Staging(TableState):
         *,
         on: Sequence[str],
         partition: Row | None = None,
+        beside: File | None = None,
         spec: Spec | None = None,
         ids: bool = True,
         sequence: int | None = None,
     ) -> File:
         """An equality-delete file: rows with these values in the columns ``on``.
 
-        ``partition``: a row of the partition in which it applies; needed if the spec has fields. Columns of
-        the keys that are not in ``on`` are stored, too, and must be ignored.
+        ``partition``: a row of the partition in which it applies; or ``beside``: a file of that partition.
+        Columns of the keys that are not in ``on`` are stored, too, and must be ignored.
         """
-        spec = spec or self.spec
+        spec = beside.spec if beside else spec or self.spec
         names = [column.name for column in self.schema if keys and column.name in keys[0]]
         held = StructType(tuple(self.schema.find(name) for name in names))
         data = parquet_bytes(keys, held, ids=ids, name=compatible_name if ids else str)
@@ -191,7 +192,7 @@ class Staging(TableState):
             self._put(self._file_name("data", "equality.parquet"), data),
             "PARQUET",
             spec,
-            spec.partition(partition or {}, self.schema),
+            beside.partition if beside else spec.partition(partition or {}, self.schema),
             len(keys),
             len(data),
             held,

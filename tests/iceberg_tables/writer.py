@@ -23,7 +23,7 @@ from typing import Any
 from iceberg_tables import avro
 from iceberg_tables.avro import ADDED, DATA, DELETED, EXISTING
 from iceberg_tables.columns import schema_json
-from iceberg_tables.expected import live_rows
+from iceberg_tables.expected import deleted_rows, live_rows
 from iceberg_tables.files import Row, Spec
 from iceberg_tables.snapshots import Entry, Manifest, Snapshot, entry_record, manifest_record, summary_of
 from iceberg_tables.staging import Staging
@@ -179,3 +179,7 @@ class IcebergWriter(Staging):
         snapshot = self._head(ref or MAIN)
         tag = ref is not None and self.refs[ref]["type"] == "tag"
         return live_rows(snapshot, self.schemas[snapshot.schema_id] if tag else self.schema)
+
+    def deleted(self, entry: Entry, snapshot: Snapshot | None = None) -> frozenset[int]:
+        """The deleted rows of a data file in a snapshot, by default the current one."""
+        return deleted_rows(entry, snapshot or self.head)
