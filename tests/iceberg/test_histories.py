@@ -1,4 +1,4 @@
-"""Over random histories, every snapshot has the rows of the model, and no file with a matching row is skipped."""
+"""Random histories: every snapshot has the rows of the model, and no file with a matching row is skipped."""
 
 from __future__ import annotations
 
