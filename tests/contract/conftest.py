@@ -43,14 +43,13 @@ def pytest_generate_tests(metafunc):
 def _kinds(test):
     core, reads = (test.get_closest_marker(name) is not None for name in ("core", "reads"))
     needed = {need for mark in test.iter_markers("needs") for need in mark.args}
-    if reads:
-        kinds = [kind for kind in KINDS if kind.whole or not kind.writes]
-    else:
-        kinds = [kind for kind in KINDS if kind.writes and (core or kind.whole)]
+    reads = reads and test.get_closest_marker("writes") is None
+    kinds = [kind for kind in KINDS if (core or kind.whole if kind.writes else reads)]
     return [kind for kind in kinds if kind.abilities >= needed]
 
 
 def _marks(test, kind):
-    """A kind that is not whole, and is only read, has the core of the reading tests in the ordinary run."""
-    rare = not kind.writes and not kind.whole and test.get_closest_marker("core") is None
+    """On a kind that is not whole, and is only read, tests are slow that do not ask for every kind."""
+    reads = test.get_closest_marker("reads")
+    rare = not kind.writes and not kind.whole and not reads.kwargs.get("every")
     return [pytest.mark.slow] if rare else []

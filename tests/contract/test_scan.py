@@ -32,7 +32,7 @@ def in_partition(p, ids):
 # Vectors
 
 
-@pytest.mark.core
+@pytest.mark.reads(every=True)
 @pytest.mark.usefixtures("applied")
 def test_files_with_and_without_vectors(kind, spark, tmp_path):
     lake = kind.lake(tmp_path / "t", NUMBERS)
@@ -110,7 +110,7 @@ def test_the_row_based_reader(kind, spark, tmp_path, conf):
     same(opened(spark, lake).to_df().where("id % 2 = 0"), [r for r in lake.live if r["id"] % 2 == 0])
 
 
-@pytest.mark.core
+@pytest.mark.reads(every=True)
 def test_hundreds_of_small_vectors(kind, spark, tmp_path):
     lake = kind.lake(tmp_path / "t", NUMBERS)
     for n in range(300):
@@ -244,7 +244,7 @@ def test_a_row_of_an_unknown_file_or_position_is_an_error(spark, row):
 # Files
 
 
-@pytest.mark.core
+@pytest.mark.reads(every=True)
 def test_many_files_by_folder_beside_dead_ones(kind, spark, tmp_path):
     lake = kind.lake(tmp_path / "t", PARTED, partition_by=["p"])
     for n in range(80):

@@ -61,7 +61,7 @@ def test_what_a_table_shows_in_a_notebook(kind, spark, lake):
     assert str(lake.root) in table._repr_html_()
 
 
-@pytest.mark.core
+@pytest.mark.reads(every=True)
 def test_files(kind, spark, lake):
     """Position files do not record how many rows of a file they delete."""
     counted = POSITION_FILES not in kind.features
@@ -87,7 +87,7 @@ def test_history(spark, lake):
     assert [row["version"] for row in table.history(1).collect()] == lake.versions[-1:]
 
 
-@pytest.mark.core
+@pytest.mark.reads(every=True)
 def test_versions_and_times(spark, lake):
     table = opened(spark, lake)
     first, second, _ = lake.versions
@@ -152,7 +152,7 @@ def test_times_without_a_zone(spark, lake, conf, local_zone):
             table.to_df(timestamp=wrong)
 
 
-@pytest.mark.core
+@pytest.mark.reads(every=True)
 def test_where_and_columns(spark, lake):
     from pyspark.sql import functions as f
 

@@ -126,12 +126,11 @@ def outcome(table, damaged):
         return connector_rows(table)
     except DelvecError as error:
         message = str(error)
-        places = (damaged.name, str(table), "file", "path", "version")
-        assert any(place in message for place in places), f"{type(error).__name__}: {message}"
-        return None
     finally:
         taken = time.perf_counter() - begin
         assert taken < MAX_CASE_SECONDS, f"one case took {taken:.1f} s"
+    assert damaged.name in message or str(table) in message, message
+    return None
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 A kind says how its tables are created, what one of their commits wrote, and who else can read them. Tests
 marked ``core`` run on every kind, all others on the kinds that are ``whole``: one for each format. Tests
-marked ``reads`` need a ``lake`` only; they also run on kinds that delvec cannot write. A new format adds a
-module here and its kinds to ``KINDS``.
+marked ``reads`` also run on kinds that delvec cannot write; where such a kind is not whole, they are slow
+unless they say ``every=True``. A new format adds a module here and its kinds to ``KINDS``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from contract.kinds.kind import (
     TYPE_WIDENING,
     VECTOR_FILES,
     VECTORS_OFF,
+    Change,
     Kind,
     Written,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "TYPE_WIDENING",
     "VECTORS_OFF",
     "VECTOR_FILES",
+    "Change",
     "Kind",
     "Written",
 ]

@@ -45,6 +45,16 @@ class Written:
     change_files: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Rows that are deleted; or changed, if there are new values. Once as SQL, once as functions of a row."""
+
+    where: str
+    matches: Callable[[dict[str, Any]], bool]
+    set: Mapping[str, str] | None = None
+    new: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+
+
 @dataclass(frozen=True)
 class Kind(ABC):
     """A kind of table. ``features``: what all of its tables have. ``whole``: not only the core runs on it.
@@ -134,6 +144,21 @@ class Kind(ABC):
         if rows:
             table.append(spark.createDataFrame([tuple(row) for row in rows], ddl).coalesce(1))
         return table
+
+    def history(
+        self, spark: Any, place: Any, ddl: str, rows: Any, *changes: Change, **options: Any
+    ) -> tuple[Any, list[int]]:
+        """A table with these rows, in one file for each partition, and its versions: one with the rows, and
+        one after each change.
+        """
+        table = self.table(spark, place, ddl, rows, **options)
+        versions = [table.version]
+        for change in changes:
+            done = (
+                table.delete(change.where) if change.set is None else table.update(change.set, change.where)
+            )
+            versions.append(done.version)
+        return table, versions
 
     def is_read_by_others(self, table: Any) -> None:
         """Other engines read the rows that delvec reads."""
