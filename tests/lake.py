@@ -186,6 +186,10 @@ class Lake:
     def vector_files(self) -> list[Path]:
         return sorted(self.root.glob("deletion_vector_*.bin"))
 
+    def vectors_end(self) -> int:
+        """Where the vectors end in the newest of these files."""
+        return self.vector_files()[-1].stat().st_size
+
     def forget(self, file: DataFile) -> None:
         """A version without the file, whose data stays where it is."""
         self.files.remove(file)

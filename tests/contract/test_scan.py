@@ -10,6 +10,7 @@ import pytest
 
 from contract.kinds import INLINE_VECTORS
 from delvec.bitmap import Bitmap
+from delvec.errors import DelvecError
 from delvec.spark import vector_words
 from delvec.spark.vector_chunks import chunk_batches
 from lake import FLAT, PREFIX
@@ -372,7 +373,7 @@ def test_a_missing_data_file_is_an_error_that_names_it(kind, spark, tmp_path, co
     before = table.to_df()
     (lake.root / "part-1.parquet").unlink()
     for read in (before.collect, lambda: table.to_df().collect()):
-        with pytest.raises((PySparkException, Py4JJavaError), match=r"part-1\.parquet"):
+        with pytest.raises((PySparkException, Py4JJavaError, DelvecError), match=r"part-1\.parquet"):
             read()
 
 
@@ -386,7 +387,7 @@ def test_a_corrupt_data_file_is_an_error_that_names_it(kind, spark, tmp_path, co
     file = lake.write(numbers(10, 9), name="part-1.parquet")
     lake.commit()
     (lake.root / "part-1.parquet").write_bytes(b"x" * file.size)
-    with pytest.raises((PySparkException, Py4JJavaError), match=r"part-1\.parquet"):
+    with pytest.raises((PySparkException, Py4JJavaError, DelvecError), match=r"part-1\.parquet"):
         opened(spark, lake).to_df().collect()
 
 
@@ -410,7 +411,7 @@ def test_the_session_is_as_it_was(kind, spark, tmp_path, conf):
     assert session_settings(spark) == before
     (lake.root / "p=3/part-0.parquet").unlink()
     table = opened(spark, lake)
-    with pytest.raises(PySparkException, match=r"p=3/part-0\.parquet"):
+    with pytest.raises((PySparkException, DelvecError), match=r"p=3/part-0\.parquet"):
         table.to_df()
     assert session_settings(spark) == before
 

@@ -251,7 +251,7 @@ def test_a_missing_vector_is_an_error_that_names_it(spark, lake):
 def test_a_corrupt_vector_is_an_error_that_names_it(spark, lake):
     (place,) = lake.vector_files()
     data = bytearray(place.read_bytes())
-    data[-1] ^= 1
+    data[lake.vectors_end() - 1] ^= 1
     place.write_bytes(data)
     with pytest.raises(CorruptVectorError, match=rf"CRC.*{place.name}"):
         opened(spark, lake).to_df()
@@ -264,7 +264,7 @@ def test_a_corrupt_vector_on_the_executors_is_named_too(spark, lake, monkeypatch
     from delvec.spark import scan
 
     (place,) = lake.vector_files()
-    place.write_bytes(place.read_bytes()[:-3])
+    place.write_bytes(place.read_bytes()[: lake.vectors_end() - 3])
     monkeypatch.setattr(scan, "DRIVER_CHUNK_BYTES", 0)
     with pytest.raises((PySparkException, DelvecError), match=rf"CorruptVectorError.*{place.name}"):
         opened(spark, lake).to_df().collect()

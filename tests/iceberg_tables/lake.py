@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from iceberg_tables.avro import POSITION_DELETES
 from iceberg_tables.files import File
 from iceberg_tables.writer import IcebergWriter
 from lake import FOLDERS, PREFIX, escaped, folder_text
@@ -136,3 +137,8 @@ class IcebergLake:
 
     def vector_files(self) -> list[Path]:
         return sorted(self.root.rglob("*.puffin"))
+
+    def vectors_end(self) -> int:
+        """Where the vectors end in the newest of these files."""
+        vectors = [entry.file for entry in self.table.head.entries(POSITION_DELETES) if entry.file.is_vector]
+        return max((file.offset or 0) + (file.length or 0) for file in vectors)

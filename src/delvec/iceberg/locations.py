@@ -31,8 +31,11 @@ class Locations:
     root: str | None = None
 
     def resolve(self, raw: str) -> str:
-        """The location of a file by its recorded location."""
-        found = location.unencoded(raw)
+        """The location of a file by its recorded location. Errors name the table."""
+        try:
+            found = location.unencoded(raw)
+        except FormatError as error:
+            raise error.at(self.recorded) from None
         if self.root is None:
             return found
         inside = location.relative(self._base(), found)
@@ -49,7 +52,10 @@ class Locations:
             if not pc.any(pc.match_substring_regex(rest, _UNUSUAL)).as_py():
                 base = (self.root or self._base()).rstrip("/")
                 return pc.binary_join_element_wise(pa.scalar(base, rest.type), rest, pa.scalar("", rest.type))
-        found = location.unencoded_many(column)
+        try:
+            found = location.unencoded_many(column)
+        except FormatError as error:
+            raise error.at(self.recorded) from None
         return found if self.root is None else self._moved(found, self.root)
 
     def _base(self) -> str:

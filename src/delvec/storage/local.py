@@ -225,6 +225,7 @@ def _verify_not_a_folder(key: str) -> None:
 
 def _read_span(descriptor: int, start: int, end: int) -> bytes:
     """The bytes of the span; fewer only at the end of the file."""
+    end = min(end, os.fstat(descriptor).st_size)  # no memory is asked for that the file cannot fill
     pieces = []
     while start < end:
         piece = os.pread(descriptor, end - start, start)
