@@ -17,7 +17,7 @@ from contract.test_model import STEPS, Run
 from delvec import detect
 from rows import multiset, read_rows
 from scanning import collected, plain
-from verbs_model import PLAIN, TARGET, random_condition, references
+from verbs_model import PLAIN, TARGET, Effect, random_condition, references
 
 pytestmark = pytest.mark.spark
 
@@ -43,11 +43,16 @@ class MaintainedRun(Run):
         if self.rng.random() < 0.5:
             self.maintain()
         else:
-            super().step()
-            version = self.table.version
-            self.columns[version] = dict(self.model.columns)
-            self.changes.setdefault(version, self.effect.changes)
+            self.change()
         self.count()
+
+    def change(self) -> None:
+        """A step of the model: a verb that changes rows, or a compaction of one or more commits."""
+        before, self.effect = self.table.version, Effect()
+        super().step()
+        for version in range(before + 1, self.table.version + 1):
+            self.columns[version] = dict(self.model.columns)
+            self.changes[version] = self.effect.changes
 
     def maintain(self) -> None:
         verb = self.rng.choice([self.optimize, self.purge, self.vacuum, self.vacuum, self.restore])
