@@ -1,0 +1,269 @@
+"""Pruning of Iceberg plans is sound: over random files, partition specs, statistics and conditions, no file with
+a matching row is left out, and no file is said to match whole that has another row.
+
+Manifests and manifest lists are written by fastavro, transforms and bounds computed by the test writer.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import pytest
+
+from condition_cases import CUT, KINDS, SCHEMA, ZONES, DataFile, random_case, random_file, value_of
+from delvec.iceberg.file_index import FileIndex
+from delvec.iceberg.live_files import LiveFiles
+from delvec.iceberg.locations import Locations
+from delvec.iceberg.manifest_cache import MANIFESTS
+from delvec.iceberg.metadata import SnapshotRecord
+from delvec.iceberg.partitions import Spec as MetadataSpec
+from delvec.iceberg.partitions import SpecField as MetadataField
+from delvec.iceberg.partitions import bind_specs
+from delvec.iceberg.planning import plan
+from delvec.plan import Base
+from delvec.predicate import SqlSettings, parse
+from delvec.schema import Field, Primitive, Struct
+from delvec.storage import open_storage
+from delvec.transforms import parse_transform
+from iceberg_tables import avro
+from iceberg_tables.files import Spec, SpecField
+from iceberg_tables.snapshots import _summary_of
+from iceberg_tables.values import to_bytes, transformed
+
+TYPES = {
+    "integer": "int",
+    "short": "int",
+    "long": "long",
+    "timestamp": "timestamptz",
+    "timestamp_ntz": "timestamp",
+    "decimal(10,2)": "decimal(10, 2)",
+    "decimal(38,10)": "decimal(38, 10)",
+}
+BITS = {"int": 32, "long": 64}
+IDS = {name: number for number, name in enumerate(KINDS, start=1)}
+_TIMES = ("year", "month", "day", "hour")
+TRANSFORMS = {
+    "int": ("identity", "bucket[3]", "bucket[16]", "truncate[1]", "truncate[4]", "void", "odd"),
+    "long": ("identity", "bucket[5]", "truncate[10]", "truncate[1000000]"),
+    "float": ("identity",),
+    "double": ("identity", "void"),
+    "string": ("identity", "bucket[4]", "truncate[1]", "truncate[3]", "truncate[32]"),
+    "binary": ("identity", "bucket[4]", "truncate[1]", "truncate[2]"),
+    "date": ("identity", "bucket[4]", "year", "month", "day"),
+    "timestamptz": ("identity", "bucket[4]", *_TIMES),
+    "timestamp": ("identity", "bucket[4]", *_TIMES),
+    "decimal(10, 2)": ("identity", "bucket[4]", "truncate[50]"),
+    "decimal(38, 10)": ("identity", "bucket[4]", "truncate[500000000]"),
+    "boolean": ("identity",),
+}
+
+
+def type_of(name):
+    return TYPES.get(str(KINDS[name]), str(KINDS[name]))
+
+
+def with_ids(struct, parent=""):
+    """The schema with field ids and without types that Iceberg lacks."""
+    fields = []
+    for field in struct:
+        name = parent + field.name
+        kind = with_ids(field.type, f"{name}.") if isinstance(field.type, Struct) else field.type
+        kind = Primitive("integer") if kind == Primitive("short") else kind
+        fields.append(Field(field.name, kind, field_id=IDS.get(name, 100 + len(name))))
+    return Struct(tuple(fields))
+
+
+COLUMNS = with_ids(SCHEMA)
+
+
+@dataclass(frozen=True)
+class PlannedFile:
+    path: str
+    spec: Spec
+    partition: tuple
+    content: DataFile
+
+
+def random_specs(rng):
+    fields, specs = {}, []
+    for number in range(rng.randint(1, 3)):
+        chosen = []
+        for name in rng.sample(list(KINDS), rng.choice((0, 1, 2, 6))):
+            key = name, rng.choice(TRANSFORMS[type_of(name)])
+            text = re.sub(r"\W", "_", f"{name}_{key[1]}")
+            fields.setdefault(key, SpecField(IDS[name], 1000 + len(fields), text, key[1], type_of(name)))
+            chosen.append(fields[key])
+        specs.append(Spec(number, tuple(chosen)))
+    return specs
+
+
+def partition_of(spec, row):
+    by_id = {IDS[name]: value_of(row, name) for name in KINDS}
+    return tuple(partition_value(part, by_id[part.source_id]) for part in spec.fields)
+
+
+def partition_value(part, value):
+    if part.transform == "odd":
+        return "odd" if value is not None and value % 2 else None  # unknown: null says nothing
+    result = transformed(part.transform, part.source_type, value)
+    if part.transform.startswith("truncate") and part.source_type in BITS and result is not None:
+        half = 1 << BITS[part.source_type] - 1  # Java's numbers overflow
+        return (result + half) % (2 * half) - half
+    return result
+
+
+def same(left, right):
+    return all(a == b or (a != a and b != b) for a, b in zip(left, right, strict=True))  # noqa: PLR0124
+
+
+def planned_file(rng, number, specs):
+    spec, content = rng.choice(specs), random_file(rng)
+    partition = partition_of(spec, content.rows[0])
+    rows = [row for row in content.rows if same(partition_of(spec, row), partition)]
+    live = [row for row in rows if row in content.live] or rows
+    return PlannedFile(f"/t/{number}.parquet", spec, partition, DataFile(rows, live))
+
+
+def statistics(rng, file):
+    stats = {name: {} for name in ("null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")}
+    for name in KINDS:
+        if rng.random() < 0.4:
+            continue
+        values = [value_of(row, name) for row in file.content.rows]
+        held = [value for value in values if value is not None]
+        plain = [value for value in held if not (isinstance(value, float) and math.isnan(value))]
+        stats["null_value_counts"][IDS[name]] = len(values) - len(held)
+        if type_of(name) in ("float", "double") and rng.random() < 0.7:
+            stats["nan_value_counts"][IDS[name]] = len(held) - len(plain)
+        if plain and rng.random() < 0.9:
+            key = (lambda text: text.encode()) if isinstance(plain[0], str) else None
+            lower, upper = min(plain, key=key), max(plain, key=key)
+            if isinstance(lower, str):
+                lower, upper = lower[:CUT], upper[:CUT]
+            stats["lower_bounds"][IDS[name]] = to_bytes(type_of(name), lower)
+            stats["upper_bounds"][IDS[name]] = to_bytes(type_of(name), upper)
+    return stats
+
+
+def entry(rng, file):
+    partition = {part.name: value for part, value in zip(file.spec.fields, file.partition, strict=True)}
+    data_file = {
+        "content": 0,
+        "file_path": file.path,
+        "file_format": "PARQUET",
+        "partition": partition,
+        "record_count": len(file.content.rows),
+        "file_size_in_bytes": 1,
+        **{name: avro.pairs(values) for name, values in statistics(rng, file).items()},
+    }
+    return {"status": 1, "snapshot_id": 1, "data_file": data_file}
+
+
+def written(rng, root, files, specs):
+    """A manifest list of one or two manifests for each spec."""
+    lists = []
+    for spec in specs:
+        mine = [file for file in files if file.spec == spec]
+        cut = rng.randint(0, len(mine))
+        for number, part in enumerate((mine[:cut], mine[cut:])):
+            if not part:
+                continue
+            kind = avro.partition_type([(f.id, f.name, f.type) for f in spec.fields])
+            entries = [entry(rng, file) for file in part]
+            data = avro.avro_bytes(avro.manifest_schema(2, kind), entries, {"format-version": "2"})
+            path = root / f"m{spec.id}-{number}.avro"
+            path.write_bytes(data)
+            summaries = [
+                _summary_of(f, [file.partition[at] for file in part]) for at, f in enumerate(spec.fields)
+            ]
+            lists.append(
+                {
+                    "manifest_path": str(path),
+                    "manifest_length": len(data),
+                    "partition_spec_id": spec.id,
+                    "content": 0,
+                    "sequence_number": 1,
+                    "min_sequence_number": 1,
+                    "added_snapshot_id": 1,
+                    **{
+                        f"{kind}_{what}_count": 0
+                        for kind in ("existing", "deleted")
+                        for what in ("files", "rows")
+                    },
+                    "added_files_count": len(part),
+                    "added_rows_count": sum(len(file.content.rows) for file in part),
+                    "partitions": None if rng.random() < 0.1 else summaries,
+                }
+            )
+    place = root / "list.avro"
+    place.write_bytes(avro.avro_bytes(avro.manifest_list_schema(2), lists, {}))
+    return SnapshotRecord(1, None, 1, 0, str(place), (), {}, 0, None, None)
+
+
+def snapshot_of(root, record, specs):
+    bound = bind_specs(
+        [
+            MetadataSpec(
+                spec.id,
+                tuple(
+                    MetadataField(f.name, f.id, (f.source_id,), parse_transform(f.transform))
+                    for f in spec.fields
+                ),
+            )
+            for spec in specs
+        ],
+        specs[-1].id,
+        COLUMNS,
+        [COLUMNS],
+    )
+    storage, locations = open_storage(str(root)), Locations(str(root))
+    files = FileIndex(LiveFiles(storage, locations, record, bound), COLUMNS, bound)
+    return SimpleNamespace(
+        storage=storage,
+        locations=locations,
+        location=storage.root,
+        base=Base(1),
+        schema=COLUMNS,
+        specs=bound,
+        files=files,
+        metadata=None,
+    )
+
+
+@pytest.mark.parametrize("seeds", [range(30), pytest.param(range(30, 2000), marks=pytest.mark.slow)])
+def test_no_matching_row_is_pruned_and_no_other_row_said_to_match(tmp_path, seeds):
+    skippable = skipped = whole = found_whole = 0
+    for seed in seeds:
+        MANIFESTS.clear()
+        rng = random.Random(seed)
+        specs = random_specs(rng)
+        files = [planned_file(rng, number, specs) for number in range(14)]
+        root = tmp_path / str(seed)
+        root.mkdir()
+        record = written(rng, root, files, specs)
+        for _ in range(12):
+            zone = rng.choice(ZONES)
+            case = random_case(rng, zone)
+            snapshot = snapshot_of(root, record, specs)  # which has read no manifest
+            condition = parse(case.text, COLUMNS, SqlSettings(time_zone=zone, ansi=rng.random() < 0.5))
+            planned = plan(snapshot, condition)
+            matches = dict(
+                zip(
+                    *(planned.files.column(name).to_pylist() for name in ("raw_location", "match")),
+                    strict=True,
+                )
+            )
+            assert planned.skipped + len(matches) == len(files)
+            for file in files:
+                answers = [case.truth(row) is True for row in file.content.live]
+                where = f"seed {seed}, zone {zone}: {case.text}\n{file}"
+                assert file.path in matches or not any(answers), f"a matching row is pruned: {where}"
+                assert matches.get(file.path) != "all" or all(answers), f"not all rows match: {where}"
+                skippable, skipped = skippable + (not any(answers)), skipped + (file.path not in matches)
+                whole, found_whole = whole + all(answers), found_whole + (matches.get(file.path) == "all")
+    assert skipped / skippable > 0.4, f"{skipped} of {skippable} files without a match are skipped"
+    assert found_whole / whole > 0.25, f"{found_whole} of {whole} files that match whole are found"
