@@ -9,7 +9,20 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import changes, cold, count, log, optimize, requests, scan, vacuum, vectors, write, writers
+from bench import (
+    changes,
+    cold,
+    count,
+    log,
+    optimize,
+    planning,
+    requests,
+    scan,
+    vacuum,
+    vectors,
+    write,
+    writers,
+)
 from bench.harness import Figure, Section, as_seconds, machine
 
 PACKAGES = ("pyroaring", "numpy", "pyarrow", "obstore", "deltalake", "pyspark")
@@ -53,6 +66,7 @@ BENCHES: dict[str, Callable[..., list[Section]]] = {
     "requests": requests.bench,
     "vacuum": vacuum.bench,
     "optimize": optimize.bench,
+    "planning": planning.bench,
 }
 # Those of Spark take half an hour and both official jars: asked for by name.
 BY_DEFAULT = ("vectors", "log")

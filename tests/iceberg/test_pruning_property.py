@@ -1,5 +1,5 @@
-"""Pruning of Iceberg plans is sound: over random files, partition specs, statistics and conditions, no file with
-a matching row is left out, and no file is said to match whole that has another row.
+"""Pruning of Iceberg plans is sound: over random files, partition specs, statistics and conditions, no file
+with a matching row is left out, and no file is said to match whole that has another row.
 
 Manifests and manifest lists are written by fastavro, transforms and bounds computed by the test writer.
 """
