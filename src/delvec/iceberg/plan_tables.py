@@ -40,7 +40,13 @@ def columns_of_files(entries: pa.Table) -> pa.Table:
 
 
 def files_table(
-    live: LiveFiles, locations: Locations, entries: pa.Table, *, scopes: DeleteScopes, only: Mask
+    live: LiveFiles,
+    locations: Locations,
+    entries: pa.Table,
+    *,
+    scopes: DeleteScopes,
+    only: Mask,
+    read_schema: pa.Array,
 ) -> pa.Table:
     """``ScanPlan.files`` of these entries; ``only``: all rows of the file match."""
     count = len(entries)
@@ -52,7 +58,7 @@ def files_table(
         "size": entries.column("file_size"),
         "record_count": entries.column("record_count"),
         "spec_id": entries.column(SPEC_ID),
-        "read_schema": pa.repeat(pa.scalar(0, pa.int32()), count),
+        "read_schema": read_schema,
         "data_sequence": entries.column("sequence_number"),
         "file_sequence": entries.column("file_sequence_number"),
         "first_row_id": entries.column("first_row_id"),

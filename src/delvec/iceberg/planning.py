@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from delvec.chunked import rows_of
 from delvec.iceberg.plan_tables import columns_of_files, deletes_table, files_table
-from delvec.plan import ReadSchema, ScanPlan
+from delvec.iceberg.read_schema import dropped_columns, lineage_columns
+from delvec.plan import ScanPlan
 from delvec.predicate import Condition
 
 if TYPE_CHECKING:
@@ -39,19 +41,29 @@ def plan(
     rows = candidates.rows[chosen]
     scopes, deletes = files.deletes_of(candidates, rows)
     entries = rows_of(columns_of_files(candidates.entries), rows)
+    compared = pc.list_flatten(deletes.column("equality_ids")).unique().to_pylist()
     return ScanPlan(
         location=snapshot.location,
         base=snapshot.base,
         schema=snapshot.schema,
         specs=snapshot.specs,
-        read_schemas=(ReadSchema(snapshot.schema, by_id=True, constants=()),),
+        read_schemas=snapshot.read_schemas.both,
         condition=condition,
-        files=files_table(files.live, locations, entries, scopes=scopes, only=only),
+        files=files_table(
+            files.live,
+            locations,
+            entries,
+            scopes=scopes,
+            only=only,
+            read_schema=snapshot.read_schemas.of_files(candidates.entries, rows),
+        ),
         facts=candidates.facts.at(chosen),
         deletes=deletes_table(files.live, locations, deletes),
         delete_groups=scopes.groups,
         carry=pa.table({}),
         skipped=candidates.skipped + candidates.facts.count - len(chosen),
+        dropped=dropped_columns(snapshot.metadata, snapshot.schema, compared),
+        lineage=lineage_columns(snapshot.metadata),
     )
 
 

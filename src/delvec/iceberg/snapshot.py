@@ -17,6 +17,7 @@ from delvec.iceberg.locations import Locations
 from delvec.iceberg.metadata import SnapshotRecord, TableMetadata
 from delvec.iceberg.name_mapping import NameMapping, table_name_mapping
 from delvec.iceberg.read_only import refuse_writing
+from delvec.iceberg.read_schema import ReadSchemas, read_schemas
 from delvec.iceberg.refs import NO_SNAPSHOT
 from delvec.partition_spec import PartitionSpec
 from delvec.plan import Base, ScanPlan
@@ -113,6 +114,11 @@ class Snapshot:
             return table_name_mapping(self.properties)
         except FormatError as error:
             raise error.at(self.location) from None
+
+    @cached_property
+    def read_schemas(self) -> ReadSchemas:
+        """How the data files store the columns."""
+        return read_schemas(self.metadata, self.schema, self.specs, self.name_mapping)
 
     def plan(
         self,
