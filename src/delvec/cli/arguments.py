@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from delvec.errors import InvalidOperationError
+
+if TYPE_CHECKING:
+    from delvec.formats import Table
 
 DEFAULT_LIMIT = 100
 
@@ -16,6 +19,19 @@ Path = Annotated[
     typer.Argument(
         metavar="PATH", help="The table: a folder or a URL (file:, s3:, gs:, abfss:, …).", show_default=False
     ),
+]
+Catalog = Annotated[
+    str | None,
+    typer.Option(
+        "--catalog",
+        metavar="NAME",
+        help="PATH is a name such as db.orders in this catalog of pyiceberg's configuration.",
+        show_default=False,
+    ),
+]
+Ref = Annotated[
+    str | None,
+    typer.Option("--ref", metavar="NAME", help="Read this branch or tag of the table.", show_default=False),
 ]
 Version = Annotated[
     int | None,
@@ -61,6 +77,16 @@ StorageOptions = Annotated[
         show_default=False,
     ),
 ]
+
+
+def open_source(
+    path: str, options: Mapping[str, str], *, catalog: str | None = None, ref: str | None = None
+) -> Table:
+    """The table at a path, or with a name in a catalog; at a branch or tag if one is given."""
+    from delvec import formats, name_resolver
+
+    reference = name_resolver.reference_to(path, catalog=catalog)
+    return formats.on_ref(name_resolver.open_table(reference, lambda _: options), ref)
 
 
 def storage_options(texts: Sequence[str] | None) -> dict[str, str]:

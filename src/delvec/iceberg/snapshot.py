@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from delvec.errors import FormatError
+from delvec.errors import FormatError, ObjectNotFoundError
 from delvec.iceberg import planning
 from delvec.iceberg.file_index import FileIndex
 from delvec.iceberg.live_files import LiveFiles
@@ -128,7 +128,10 @@ class Snapshot:
         among: pa.Array | None = None,
     ) -> ScanPlan:
         """The files that may have a row for which ``where`` is true; all files without it."""
-        return planning.plan(self, where, time_zone=time_zone, among=among)
+        try:
+            return planning.plan(self, where, time_zone=time_zone, among=among)
+        except ObjectNotFoundError as error:
+            raise self._missing(error) from error
 
     def names(self, file_ids: pa.Array) -> pa.Array:
         """The recorded locations of files by their ids."""
@@ -164,6 +167,18 @@ class Snapshot:
             "next row id": metadata.next_row_id,
         }
         return {name: value for name, value in details.items() if value not in (None, [])}
+
+    def _missing(self, error: ObjectNotFoundError) -> FormatError:
+        """The error for a manifest or manifest list that is gone."""
+        hint = ""
+        if not self._is_at_home and self.locations.root is None:
+            hint = (
+                f"; the metadata records the location {self.metadata.location}: if the table was copied from "
+                "there, open it with relocate=True"
+            )
+        return FormatError(
+            f"a file that the metadata of snapshot {self.version} needs is missing{hint}", path=error.path
+        )
 
     @property
     def _is_at_home(self) -> bool:
