@@ -52,6 +52,7 @@ def test_where_files_are(recorded, raw, expected):
         ("/lake/ä", "/lake/ä/data//a.parquet", "/copy/t/data/a.parquet"),
         ("/lake/t", "/lake/t2/data/a.parquet", "/lake/t2/data/a.parquet"),  # another folder
         ("/lake/t", "s3://b/data/a.parquet", "s3://b/data/a.parquet"),
+        ("warehouse/t", "warehouse/t/data/a.parquet", "/copy/t/data/a.parquet"),  # some tests of others
     ],
 )
 def test_where_files_of_a_copied_table_are(recorded, raw, expected):
@@ -74,6 +75,14 @@ def test_locations_that_are_none(raw):
         locations.resolve_many(pa.array([raw]))
 
 
+def test_relative_locations_need_relocate():
+    with pytest.raises(
+        FormatError, match="the table's own location is relative: open it with relocate=True: warehouse/t"
+    ):
+        both(Locations("warehouse/t"), "warehouse/t/data/a.parquet")
+    assert both(Locations("warehouse/t"), "/lake/x") == "/lake/x"
+
+
 def paths(plan):
     return [*plan.files.column("location").to_pylist(), *plan.deletes.column("location").to_pylist()]
 
@@ -89,7 +98,7 @@ def test_a_copied_table(tmp_path, version):
     table.commit()
     copy = tmp_path / "copy"
     shutil.move(table.root, copy)
-    with pytest.raises(FormatError, match="is missing; the metadata records the location .* relocate=True"):
+    with pytest.raises(FormatError, match=r"is missing; the metadata records the location .* relocate=True"):
         detect.open_table(str(copy)).snapshot().plan()
     moved = detect.open_table(str(copy), relocate=True)
     plan = moved.snapshot().plan()

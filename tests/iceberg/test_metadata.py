@@ -86,7 +86,9 @@ def test_version_1_with_one_schema_and_one_spec(document):
 
 @pytest.mark.parametrize("version", [4, 5, 0])
 def test_other_format_versions_are_refused_by_name(document, version):
-    with pytest.raises(UnsupportedFeatureError, match=f"format version is {version}, expected 1, 2") as raised:
+    with pytest.raises(
+        UnsupportedFeatureError, match=f"format version is {version}, expected 1, 2"
+    ) as raised:
         parsed(document, **{"format-version": version})
     assert raised.value.feature == f"format version {version}"
     assert PLACE in str(raised.value)

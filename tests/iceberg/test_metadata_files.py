@@ -77,7 +77,9 @@ def test_a_hint_to_a_file_that_is_gone_is_an_error(tmp_path):
     """The newest version was lost: an older one must not be read instead."""
     table = written(tmp_path / "t")
     (table.root / f"metadata/v{table.metadata_version}.metadata.json").unlink()
-    with pytest.raises(FormatError, match="version-hint.text is '3', but the newest metadata file is") as raised:
+    with pytest.raises(
+        FormatError, match=r"version-hint.text is '3', but the newest metadata file is"
+    ) as raised:
         newest(table.root)
     assert str(table.root) in str(raised.value)
     shutil.rmtree(table.root / "metadata")

@@ -82,7 +82,9 @@ def test_times(writer, names, seconds, expected):
 
 def test_times_out_of_range(writer):
     table = opened(writer)
-    with pytest.raises(InvalidOperationError, match="before the first snapshot, expected 1970-01-01T00:00:10"):
+    with pytest.raises(
+        InvalidOperationError, match="before the first snapshot, expected 1970-01-01T00:00:10"
+    ):
         table.snapshot(timestamp=at(9.999))
     with pytest.raises(InvalidOperationError, match="in the future, after the last"):
         table.snapshot(timestamp=dt.datetime.now(dt.UTC) + dt.timedelta(hours=1))
@@ -148,7 +150,7 @@ def test_a_schema_that_is_missing(writer):
 
     writer.edit_metadata = with_another
     writer.write_metadata()
-    with pytest.raises(FormatError, match="schema of snapshot .* is 9"):
+    with pytest.raises(FormatError, match=r"schema of snapshot .* is 9"):
         opened(writer).snapshot(next(iter(writer.snapshots)))
 
 

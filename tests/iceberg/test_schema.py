@@ -161,7 +161,7 @@ def test_initial_defaults(kind, text, value):
     ],
 )
 def test_defaults_that_do_not_fit_are_refused(kind, text):
-    with pytest.raises(FormatError, match="default of column c is .*, expected a value of type"):
+    with pytest.raises(FormatError, match=r"default of column c is .*, expected a value of type"):
         only(kind, **{"initial-default": text})
 
 

@@ -33,6 +33,12 @@ Ref = Annotated[
     str | None,
     typer.Option("--ref", metavar="NAME", help="Read this branch or tag of the table.", show_default=False),
 ]
+Relocate = Annotated[
+    bool,
+    typer.Option(
+        "--relocate", help="The table was copied: take its files from where it is now, not where recorded."
+    ),
+]
 Version = Annotated[
     int | None,
     typer.Option(
@@ -80,12 +86,17 @@ StorageOptions = Annotated[
 
 
 def open_source(
-    path: str, options: Mapping[str, str], *, catalog: str | None = None, ref: str | None = None
+    path: str,
+    options: Mapping[str, str],
+    *,
+    catalog: str | None = None,
+    ref: str | None = None,
+    relocate: bool = False,
 ) -> Table:
     """The table at a path, or with a name in a catalog; at a branch or tag if one is given."""
     from delvec import formats, name_resolver
 
-    reference = name_resolver.reference_to(path, catalog=catalog)
+    reference = name_resolver.reference_to(path, catalog=catalog, relocate=relocate)
     return formats.on_ref(name_resolver.open_table(reference, lambda _: options), ref)
 
 

@@ -5,15 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import RenderableType
 
-from delvec.cli.arguments import Json, Path, StorageOptions, Timestamp, Version, storage_options
+from delvec.cli.arguments import (
+    Catalog,
+    Json,
+    Path,
+    Ref,
+    Relocate,
+    StorageOptions,
+    Timestamp,
+    Version,
+    open_source,
+    storage_options,
+)
 from delvec.cli.output import counted
 from delvec.cli.progress import spark_progress
 from delvec.cli.spark import local_session, session_settings, store_options
+
+if TYPE_CHECKING:
+    from delvec.formats import Snapshot, Table
 
 Rows = Annotated[
     str | None,
@@ -29,6 +43,9 @@ def count(
     where: Rows = None,
     version: Version = None,
     timestamp: Timestamp = None,
+    catalog: Catalog = None,
+    ref: Ref = None,
+    relocate: Relocate = False,
     json: Json = False,
     option: StorageOptions = None,
 ) -> RowCount:
@@ -36,18 +53,17 @@ def count(
 
     Reads the metadata. Starts a local Spark session only if files must be read.
     """
-    from delvec import detect
     from delvec.cli.before_spark import verify_expression
 
     options = storage_options(option)
-    table = detect.open_table(path, store_options(options))
+    table = open_source(path, store_options(options), catalog=catalog, ref=ref, relocate=relocate)
     snapshot = table.snapshot(version, timestamp)
     rows = None if where is not None and _other_settings(options) else _recorded(snapshot, where)
     read = rows is None
     if rows is None:
         if where is not None:
             verify_expression(where, snapshot.schema, "--where")
-        rows = _counted_by_spark(path, where, snapshot.version, options, hidden=json)
+        rows = _counted_by_spark(table, snapshot, where, options, hidden=json)
     return RowCount(table.location, snapshot.version, where, rows, read)
 
 
@@ -85,11 +101,10 @@ def _recorded(snapshot: Any, where: str | None) -> int | None:
 
 
 def _counted_by_spark(
-    path: str, where: str | None, version: int, options: Mapping[str, str], *, hidden: bool
+    table: Table, snapshot: Snapshot, where: str | None, options: Mapping[str, str], *, hidden: bool
 ) -> int:
     with local_session(session_settings(options), purpose="reading rows") as session:
-        from delvec.table import Table
+        from delvec.spark.count import count_rows
 
-        table = Table.open(session, path, storage_options=store_options(options))
         with spark_progress(session, hidden=hidden):
-            return table.count(where, version=version)
+            return count_rows(session, snapshot, table.storage, where)

@@ -239,7 +239,7 @@ def _in_spark(source: Table, where: str | None) -> Step:
 
     text = "Table.open(spark, path).to_df(where=…) reads the live rows in a stock PySpark session: no jar."
     try:
-        columns, rows = read_rows(source.location, SHOWN_ROWS, options=source.storage.options, where=where)
+        columns, rows = read_rows(source, source.snapshot(), SHOWN_ROWS, where=where)
     except UnsupportedFeatureError as error:
         return Step("The rows in Spark", text, (cell(f"not shown: {error}"),), {"rows": None})
     sample = RowSample(tuple(columns), rows)

@@ -11,13 +11,17 @@ from rich.console import RenderableType
 
 from delvec.cli.arguments import (
     DEFAULT_LIMIT,
+    Catalog,
     Json,
     Limit,
     Path,
+    Ref,
+    Relocate,
     StorageOptions,
     Timestamp,
     Version,
     first,
+    open_source,
     storage_options,
 )
 from delvec.cli.files import place_text, vector_place
@@ -51,6 +55,9 @@ def dv(
     limit: Limit = DEFAULT_LIMIT,
     version: Version = None,
     timestamp: Timestamp = None,
+    catalog: Catalog = None,
+    ref: Ref = None,
+    relocate: Relocate = False,
     json: Json = False,
     option: StorageOptions = None,
 ) -> VectorList:
@@ -65,9 +72,9 @@ def dv(
     del json
     options = storage_options(option)
     if path.endswith(detect.VECTOR_FILE_NAMES):
-        _verify_no_table_option(file=file, version=version, timestamp=timestamp)
+        _verify_no_table_option(file=file, version=version, timestamp=timestamp, catalog=catalog, ref=ref)
         return list_blobs(path, detect.open_vector_file(path, options), ranges=ranges, limit=limit)
-    source = detect.open_table(path, options)
+    source = open_source(path, options, catalog=catalog, ref=ref, relocate=relocate)
     plan = source.snapshot(version, timestamp).plan()
     if file is not None:
         plan, limit = plan.at(np.array([find_file(plan, file)])), 0

@@ -10,14 +10,18 @@ from rich.console import RenderableType
 
 from delvec.cli.arguments import (
     DEFAULT_LIMIT,
+    Catalog,
     Json,
     Limit,
     Path,
+    Ref,
+    Relocate,
     StorageOptions,
     Timestamp,
     Version,
     Where,
     first,
+    open_source,
     storage_options,
 )
 from delvec.cli.output import cell, counted, number, shortened, size, table
@@ -34,15 +38,16 @@ def files(
     limit: Limit = DEFAULT_LIMIT,
     version: Version = None,
     timestamp: Timestamp = None,
+    catalog: Catalog = None,
+    ref: Ref = None,
+    relocate: Relocate = False,
     json: Json = False,
     option: StorageOptions = None,
 ) -> FileList:
     """List the data files, or only those that may match --where."""
-    from delvec import detect
-
     del json
-    snapshot = detect.open_table(path, storage_options(option)).snapshot(version, timestamp)
-    return list_files(snapshot, where, limit)
+    source = open_source(path, storage_options(option), catalog=catalog, ref=ref, relocate=relocate)
+    return list_files(source.snapshot(version, timestamp), where, limit)
 
 
 @dataclass(frozen=True, slots=True)

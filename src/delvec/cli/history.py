@@ -8,7 +8,18 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from delvec.cli.arguments import DEFAULT_LIMIT, Json, Limit, Path, StorageOptions, storage_options
+from delvec.cli.arguments import (
+    DEFAULT_LIMIT,
+    Catalog,
+    Json,
+    Limit,
+    Path,
+    Ref,
+    Relocate,
+    StorageOptions,
+    open_source,
+    storage_options,
+)
 from delvec.cli.output import cell, table, time_text
 
 
@@ -16,14 +27,15 @@ def history(
     path: Path,
     *,
     limit: Limit = DEFAULT_LIMIT,
+    catalog: Catalog = None,
+    ref: Ref = None,
+    relocate: Relocate = False,
     json: Json = False,
     option: StorageOptions = None,
 ) -> CommitList:
     """List the commits, newest first."""
-    from delvec import detect
-
     del json
-    source = detect.open_table(path, storage_options(option))
+    source = open_source(path, storage_options(option), catalog=catalog, ref=ref, relocate=relocate)
     # Read one commit more than is shown, to know whether there are more.
     commits = source.history(limit + 1 if limit else None).to_pylist()
     newest = commits[:limit] if limit else commits

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 
-from delvec.cli.arguments import Json, Path, Rows, StorageOptions, Timestamp, Version, storage_options
+from delvec.cli.arguments import (
+    Catalog,
+    Json,
+    Path,
+    Ref,
+    Relocate,
+    Rows,
+    StorageOptions,
+    Timestamp,
+    Version,
+    open_source,
+    storage_options,
+)
 from delvec.cli.output import cell, counted, number, pairs, size, table, time_text
 from delvec.cli.spark import read_rows
 
@@ -27,20 +39,21 @@ def show(
     version: Version = None,
     timestamp: Timestamp = None,
     rows: Rows = 0,
+    catalog: Catalog = None,
+    ref: Ref = None,
+    relocate: Relocate = False,
     json: Json = False,
     option: StorageOptions = None,
 ) -> TableSummary:
     """Show a table's version, schema, properties, files and row counts."""
-    from delvec import detect
-
     del json
     options = storage_options(option)
-    source = detect.open_table(path, options)
+    source = open_source(path, options, catalog=catalog, ref=ref, relocate=relocate)
     snapshot = source.snapshot(version, timestamp)
     summary = summarize(source, snapshot)
     if not rows:
         return summary
-    columns, values = read_rows(source.location, rows, options=options, version=snapshot.version)
+    columns, values = read_rows(source, snapshot, rows)
     return replace(summary, sample=RowSample(tuple(columns), values))
 
 

@@ -17,6 +17,8 @@ from delvec.errors import UnsupportedFeatureError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from delvec.formats import Snapshot, Table
+
 
 _QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _SETTINGS = {
@@ -114,19 +116,13 @@ def _stderr_to(file: IO[bytes]) -> Iterator[None]:
 
 
 def read_rows(
-    location: str,
-    count: int,
-    *,
-    options: Mapping[str, str],
-    version: int | None = None,
-    timestamp: str | None = None,
-    where: str | None = None,
+    source: Table, snapshot: Snapshot, count: int, *, where: str | None = None
 ) -> tuple[Sequence[str], list[Mapping[str, Any]]]:
-    """The column names and the first ``count`` live rows, as Spark reads them."""
+    """The column names and the first ``count`` live rows of a version of ``source``, as Spark reads them."""
     with local_session() as session:
-        from delvec.table import Table
+        from delvec.spark.read import rows
 
-        frame = Table.open(session, location, storage_options=options).to_df(version, timestamp, where)
+        frame = rows(session, snapshot, source.storage, where, None)
         return frame.columns, frame.limit(count).toArrow().to_pylist()
 
 

@@ -11,7 +11,18 @@ from rich.console import RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
-from delvec.cli.arguments import Json, Path, StorageOptions, Timestamp, Version, storage_options
+from delvec.cli.arguments import (
+    Catalog,
+    Json,
+    Path,
+    Ref,
+    Relocate,
+    StorageOptions,
+    Timestamp,
+    Version,
+    open_source,
+    storage_options,
+)
 
 if TYPE_CHECKING:
     from delvec.metadata_tree import MetadataTree, Node
@@ -30,15 +41,17 @@ def tree(
     limit: ChildLimit = DEFAULT_LIMIT,
     version: Version = None,
     timestamp: Timestamp = None,
+    catalog: Catalog = None,
+    ref: Ref = None,
+    relocate: Relocate = False,
     json: Json = False,
     option: StorageOptions = None,
 ) -> TreeResult:
     """Show the metadata files of a table, with data files and deletes."""
-    from delvec import detect
     from delvec.browse import metadata_tree
 
     del json
-    source = detect.open_table(path, storage_options(option))
+    source = open_source(path, storage_options(option), catalog=catalog, ref=ref, relocate=relocate)
     return TreeResult(metadata_tree(source, source.snapshot(version, timestamp), limit=limit))
 
 

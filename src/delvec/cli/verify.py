@@ -10,13 +10,17 @@ from rich.console import RenderableType
 
 from delvec.cli.arguments import (
     DEFAULT_LIMIT,
+    Catalog,
     Json,
     Limit,
     Path,
+    Ref,
+    Relocate,
     StorageOptions,
     Timestamp,
     Version,
     first,
+    open_source,
     storage_options,
 )
 from delvec.cli.output import cell, counted, progress_bar, table
@@ -33,6 +37,9 @@ def verify(
     limit: Limit = DEFAULT_LIMIT,
     version: Version = None,
     timestamp: Timestamp = None,
+    catalog: Catalog = None,
+    ref: Ref = None,
+    relocate: Relocate = False,
     json: Json = False,
     option: StorageOptions = None,
 ) -> Verification:
@@ -40,10 +47,9 @@ def verify(
 
     Exits with 1 if there are errors. Warnings name what could not be checked.
     """
-    from delvec import detect
     from delvec.verify import verify_table
 
-    source = detect.open_table(path, storage_options(option))
+    source = open_source(path, storage_options(option), catalog=catalog, ref=ref, relocate=relocate)
     with progress_bar(hidden=json) as progress:
         return Verification(
             verify_table(source, version=version, timestamp=timestamp, progress=progress), limit

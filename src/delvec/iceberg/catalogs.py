@@ -22,7 +22,7 @@ from delvec.iceberg.catalog_options import storage_options
 from delvec.iceberg.json_object import JsonObject
 from delvec.iceberg.pointers import CurrentFile
 from delvec.iceberg.table import IcebergTable
-from delvec.storage import Storage, open_storage
+from delvec.storage import Storage
 
 _ENVIRONMENT = "PYICEBERG_CATALOG__"
 _CONFIGURATION = ".pyiceberg.yaml"
@@ -59,8 +59,8 @@ class IcebergCatalog:
         vended = storage_options(loaded.properties, file)
         options = vended.combined(options_for(file))
         folder, _, name = file.rpartition("/")
-        metadata = metadata_files.read_metadata(open_storage(folder, options), name)
-        storage = open_storage(location.unencoded(metadata.location), options)
+        metadata = metadata_files.read_metadata(Storage(folder or "/", options), name)
+        storage = Storage(location.unencoded(metadata.location), options)
         return IcebergTable(storage, pointer, credentials=vended.hadoop_names)
 
     def load(self, identifier: tuple[str, ...]) -> LoadedTable:

@@ -32,40 +32,48 @@ class Locations:
 
     def resolve(self, raw: str) -> str:
         """The location of a file by its recorded location. Errors name the table."""
-        try:
-            found = location.unencoded(raw)
-        except FormatError as error:
-            raise error.at(self.recorded) from None
-        if self.root is None:
-            return found
-        inside = location.relative(self._base(), found)
-        return found if inside is None else location.join(self.root, inside)
+        if self.root is not None and raw.startswith(self._prefix):
+            return location.unencoded(location.join(self.root, raw[len(self._prefix) :]))
+        found = self._absolute(raw)
+        inside = location.relative(self.home or "", found)
+        return found if self.root is None or inside is None else location.join(self.root, inside)
 
     def resolve_many(self, raw: pa.Array | pa.ChunkedArray) -> pa.Array:
         """``resolve`` for a column; nulls stay null."""
         column = one_chunk(raw)
-        prefix = self.recorded.rstrip("/") + "/"
         if not len(column):
             return column
-        if pc.all(pc.starts_with(column, prefix)).as_py():
-            rest = pc.utf8_slice_codeunits(column, len(prefix) - 1)
+        base = self.home if self.root is None else self.root
+        if base is not None and pc.all(pc.starts_with(column, self._prefix)).as_py():
+            rest = pc.utf8_slice_codeunits(column, len(self._prefix) - 1)
             if not pc.any(pc.match_substring_regex(rest, _UNUSUAL)).as_py():
-                base = (self.root or self._base()).rstrip("/")
-                return pc.binary_join_element_wise(pa.scalar(base, rest.type), rest, pa.scalar("", rest.type))
-        try:
-            found = location.unencoded_many(column)
-        except FormatError as error:
-            raise error.at(self.recorded) from None
-        return found if self.root is None else self._moved(found, self.root)
+                texts = pa.scalar(base.rstrip("/"), rest.type), rest, pa.scalar("", rest.type)
+                return pc.binary_join_element_wise(*texts)
+        if self.root is None and self.home is not None:
+            try:
+                return location.unencoded_many(column)
+            except FormatError as error:
+                raise error.at(self.recorded) from None
+        # A few tables were copied, and of those few have files elsewhere or unusual names.
+        places = [None if text is None else self.resolve(text) for text in column.to_pylist()]
+        return pa.array(places, column.type)
 
-    def _base(self) -> str:
-        """The recorded location in the form that delvec uses."""
-        try:
-            return location.unencoded(self.recorded)
-        except FormatError as error:
-            raise FormatError(f"location of the table: {error}") from None
+    @property
+    def home(self) -> str | None:
+        """The recorded location of the table in the form that delvec uses; None if it is a relative path."""
+        return location.unencoded(self.recorded) if location.is_absolute(self.recorded) else None
 
-    def _moved(self, found: pa.Array, root: str) -> pa.Array:
-        old, new = self._base().rstrip("/") + "/", root.rstrip("/") + "/"
-        moved = pc.binary_replace_slice(found, 0, len(old.encode()), new).cast(found.type)
-        return pc.if_else(pc.starts_with(found, old), moved, found)
+    @property
+    def _prefix(self) -> str:
+        return self.recorded.rstrip("/") + "/"
+
+    def _absolute(self, raw: str) -> str:
+        try:
+            return location.unencoded(raw)
+        except FormatError as error:
+            hint = (
+                ""
+                if self.home is not None
+                else "; the table's own location is relative: open it with relocate=True"
+            )
+            raise FormatError(error.message + hint, path=self.recorded) from None

@@ -183,7 +183,7 @@ class Snapshot:
     @property
     def _is_at_home(self) -> bool:
         """Whether the table is where its metadata says."""
-        return Locations(self.metadata.location).resolve(self.metadata.location) == self.location
+        return Locations(self.metadata.location).home == self.location
 
     def _refs(self) -> list[str]:
         refs = sorted(self.metadata.refs.values(), key=lambda ref: ref.name)
