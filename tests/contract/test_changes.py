@@ -32,7 +32,7 @@ from verbs_model import (
 pytestmark = pytest.mark.spark
 
 CHANGE, VERSION, TIME = "_change_type", "_commit_version", "_commit_timestamp"
-ORDINARY, SLOW, STEPS = 1, 32, 7
+ORDINARY, SLOW, STEPS = 1, 16, 7
 
 
 class History:

@@ -21,7 +21,7 @@ from verbs_model import PLAIN, TARGET, Effect, random_condition, references
 
 pytestmark = pytest.mark.spark
 
-ORDINARY, SLOW = 2, 40
+ORDINARY, SLOW = 2, 20
 SMALL_FILE, LARGE_FILE = 1_000, 100_000_000  # target sizes: no file is combined, or all of a partition
 
 

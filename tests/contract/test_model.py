@@ -36,7 +36,7 @@ from verbs_model import (
 pytestmark = pytest.mark.spark
 
 STEPS = 6
-ORDINARY, SLOW = 6, 60
+ORDINARY, SLOW = 6, 30
 NAMES = ["plain", "dot.ted", "tick`ed", "Ünï", "select", "target", "source", "row_index", "file_path", "_x"]
 # Only tables whose columns may have any name allow these.
 SPACED = ["with space", "a,b", "p=q", "(x)"]
