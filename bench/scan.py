@@ -35,7 +35,7 @@ PLAIN = "plain Parquet"
 BARS = {PLAIN: 1.4, DELTA: 1.0, ICEBERG: 1.1}
 FIRST_ROW_BAR, PARTITION_BAR = 1.5, 0.3
 
-_ALL = ("count(*)", "sum(id)", "sum(k)", "round(sum(v), -6)", "sum(length(s))")
+ALL_COLUMNS = ("count(*)", "sum(id)", "sum(k)", "round(sum(v), -6)", "sum(length(s))")
 _ONE = ("sum(k)",)
 _FIRST, _COUNT = "first", "count"
 
@@ -50,10 +50,10 @@ def bench(*, quick: bool) -> list[Section]:
         engines = {
             name: stack.enter_context(Engine(Scans, name, rows, made)) for name in (DELVEC, DELTA, ICEBERG)
         }
-        run = _Run(engines, made, rounds)
-        sections = [_whole(run, rows), _other_queries(run), _many(run)]
+        run = Run(engines, made, rounds)
+        sections = [whole_scans(run, rows), other_queries(run), many_files(run)]
     if quick:  # the bars are set for the full size: fixed costs weigh more in a small scan
-        sections = [_without_bars(section) for section in sections]
+        sections = [without_bars(section) for section in sections]
     return sections
 
 
@@ -69,7 +69,7 @@ class Scans:
         if (way, share) not in self.readers:
             self.readers[way, share] = self._reader(way, share)
         reader = self.readers[way, share]
-        return _timed(lambda: reader(where).selectExpr(*columns).collect())
+        return timed(lambda: reader(where).selectExpr(*columns).collect())
 
     def _reader(self, way: str, share: str) -> Callable[[str | None], Any]:
         spark, made = self.spark, self.tables
@@ -89,16 +89,16 @@ class Scans:
     def many(self, way: str, action: str, *, vectors: bool) -> tuple[float, str]:
         """The first row, or the count, of the table of many files."""
         actions = {_FIRST: lambda frame: frame.first(), _COUNT: lambda frame: frame.count()}
-        return _timed(lambda: actions[action](self._many(way, vectors=vectors)))
+        return timed(lambda: actions[action](self._many(way, vectors=vectors)))
 
     def partition(self, *, where: str | None, later: str | None, vectors: bool) -> tuple[float, str]:
         """Rows of the table of many files, by a condition that is given to delvec, or to Spark afterwards."""
 
         def found() -> Any:
             frame = self._many(DELVEC, vectors=vectors, where=where)
-            return (frame if later is None else frame.where(later)).selectExpr(*_ALL).collect()
+            return (frame if later is None else frame.where(later)).selectExpr(*ALL_COLUMNS).collect()
 
-        return _timed(found)
+        return timed(found)
 
     def _many(self, way: str, *, vectors: bool, where: str | None = None) -> Any:
         path = self.tables.many_delta(vectors=vectors)
@@ -113,17 +113,18 @@ class Scans:
         )
 
 
-def _timed(action: Callable[[], object]) -> tuple[float, str]:
+def timed(action: Callable[[], object]) -> tuple[float, str]:
     found: list[object] = []
     took = seconds(lambda: found.append(action()))
     return took, str(found[0])
 
 
-class _Run:
+class Run:
     """The ways to read each table, and their times."""
 
     def __init__(self, engines: Mapping[str, Engine], made: Tables, rounds: int) -> None:
         self.engines = engines | {PLAIN: engines[DELVEC]}
+        self.others = tuple(name for name in engines if name != DELVEC)
         self.tables = made
         self.rounds = rounds
 
@@ -144,21 +145,21 @@ class _Run:
         return {name: result["seconds"] for name, result in alternate(self.rounds, probes).items()}
 
     def compared(self, share: str, answer: Sequence[str], where: str | None = None) -> dict[str, float]:
-        """The times of a query by delvec, Delta-Spark and Iceberg-Spark; and of the plain scan."""
+        """The times of a query by delvec and the other engines; and of the plain scan."""
 
         def way(name: str) -> Way:
             return lambda: self.engines[name].ask("answer", name, share, answer, where)
 
-        names = (DELVEC, DELTA, ICEBERG)  # the plain scan has the deleted rows as well
+        names = (DELVEC, *self.others)  # the plain scan has the deleted rows as well
         return self.times({name: way(name) for name in (*names, PLAIN)}, same=names)
 
 
-def _whole(run: _Run, rows: int) -> Section:
+def whole_scans(run: Run, rows: int) -> Section:
     figures: list[Figure] = []
     for share in SHARES:
-        figures += _figures(f"{share} deleted", run.compared(share, _ALL), bars=share == "5 %")
+        figures += _figures(f"{share} deleted", run.compared(share, ALL_COLUMNS), bars=share == "5 %")
     for layout, what in ((EQUAL, "files of equal size"), (SPREAD, f"{LAYOUTS[SPREAD]} files")):
-        figures += _figures(f"5 % deleted, {what}", run.compared(layout, _ALL), bars=True)
+        figures += _figures(f"5 % deleted, {what}", run.compared(layout, ALL_COLUMNS), bars=True)
     how = (
         f"{rows:,} rows of {SCHEMA} in four files where nothing else is said; an aggregate over all columns; "
         f"PySpark 4.1 on two cores, the same Parquet files for all; {run.how()}."
@@ -166,11 +167,11 @@ def _whole(run: _Run, rows: int) -> Section:
     return Section(f"Scanning {rows:,} rows", how, figures, "the other")
 
 
-def _other_queries(run: _Run) -> Section:
+def other_queries(run: Run) -> Section:
     selective = run.tables.one_row_group()
     figures = [
         *_figures("one column", run.compared("5 %", _ONE), bars=True),
-        *_figures("one row group matches", run.compared("5 %", _ALL, selective), bars=True),
+        *_figures("one row group matches", run.compared("5 %", ALL_COLUMNS, selective), bars=True),
     ]
     how = f"The same tables, 5 % deleted: one column, and a condition that one row group holds; {run.how()}."
     return Section("Selective and narrow scans", how, figures, "the other")
@@ -179,7 +180,7 @@ def _other_queries(run: _Run) -> Section:
 def _figures(what: str, took: Mapping[str, float], *, bars: bool) -> list[Figure]:
     """Delvec beside each other way, whose own ratio to the plain scan is told as well."""
     figures = []
-    for other, bar in BARS.items():
+    for other, bar in ((name, bar) for name, bar in BARS.items() if name in took):
         figure = at_most(f"{what}; {other}", took[DELVEC], took[other], bar, as_seconds)
         if other != PLAIN:
             figure = replace(figure, other=f"{figure.other} ({took[other] / took[PLAIN]:.2f}× plain)")
@@ -190,16 +191,17 @@ def _figures(what: str, took: Mapping[str, float], *, bars: bool) -> list[Figure
 # --- many files ------------------------------------------------------------------------------------
 
 
-def _many(run: _Run) -> Section:
+def many_files(run: Run) -> Section:
     figures: list[Figure] = []
+    other = run.others[0]
     for vectors in (False, True):
         suffix = ", a tenth with vectors" if vectors else ""
         for action, what, bar in ((_FIRST, "first row", FIRST_ROW_BAR), (_COUNT, "count", None)):
             ways = _many_ways(run, action, vectors=vectors)
-            same = () if action == _FIRST else (DELVEC, DELTA) if vectors else tuple(ways)
+            same = () if action == _FIRST else (DELVEC, other) if vectors else tuple(ways)
             took = run.times(ways, same=same)
             figures.append(_many_figure(f"{what}{suffix}; {PLAIN}", took, PLAIN, bar))
-            figures.append(_many_figure(f"{what}{suffix}; {DELTA}", took, DELTA, None))
+            figures.append(_many_figure(f"{what}{suffix}; {other}", took, other, None))
         figures += _partition_figures(run, suffix, vectors=vectors)
     how = (
         f"{MANY_FILES:,} files of 200 rows in {PARTITIONS} partitions; opening the table is part of each "
@@ -208,14 +210,14 @@ def _many(run: _Run) -> Section:
     return Section(f"A table of {MANY_FILES:,} files", how, figures, "the other")
 
 
-def _many_ways(run: _Run, action: str, *, vectors: bool) -> dict[str, Way]:
+def _many_ways(run: Run, action: str, *, vectors: bool) -> dict[str, Way]:
     def way(name: str) -> Way:
         return lambda: run.engines[name].ask("many", name, action, vectors=vectors)
 
-    return {name: way(name) for name in (DELVEC, PLAIN, DELTA)}
+    return {name: way(name) for name in (DELVEC, PLAIN, run.others[0])}
 
 
-def _partition_figures(run: _Run, suffix: str, *, vectors: bool) -> list[Figure]:
+def _partition_figures(run: Run, suffix: str, *, vectors: bool) -> list[Figure]:
     """One partition beside the whole, both by delvec."""
     condition = "p = 7"
     conditions = {"whole": (None, None), "given": (condition, None), "later": (None, condition)}
@@ -242,5 +244,5 @@ def _against(what: str, ours: float, theirs: float, bar: float | None) -> Figure
     return at_most(what, ours, theirs, bar, as_seconds)
 
 
-def _without_bars(section: Section) -> Section:
+def without_bars(section: Section) -> Section:
     return replace(section, figures=[replace(figure, bar="", holds=None) for figure in section.figures])

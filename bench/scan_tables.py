@@ -37,15 +37,15 @@ SHARES = {"0": 0, "0.001 %": 1, "5 %": 5_000, "50 %": 50_000}
 EQUAL, SPREAD = "equal", "spread"
 LAYOUTS = {EQUAL: FILES, SPREAD: 32}
 """Other layouts than the plain one, and their numbers of files; 5 % of the rows are deleted."""
-_COLUMNS = (
+COLUMNS = (
     "id",
     "CAST(pmod(id * 7919, 1000) AS INT) AS k",
     "pmod(xxhash64(id, 1), 1000000007) / 7D AS v",
     "concat('customer ', pmod(xxhash64(id, 2), 100000)) AS s",
 )
-_FULL_ROWS, _FULL_ROW_GROUP = 20_000_000, 16 << 20
-_COMPLETE, _UNDELETED = "complete", "undeleted"
-_CATALOG, _ROWS_TABLE = "ice", "ice.bench.rows"
+FULL_ROWS, FULL_ROW_GROUP = 20_000_000, 16 << 20
+COMPLETE, _UNDELETED = "complete", "undeleted"
+CATALOG, _ROWS_TABLE = "ice", "ice.bench.rows"
 
 
 @contextmanager
@@ -58,10 +58,13 @@ def session(rows: int) -> Iterator[Any]:
         spark.stop()
 
 
-def open_session(rows: int, *engines: str) -> Any:
-    """A session with the jars of these engines; a stock one where they need none."""
+def open_session(rows: int, *engines: str, folder: Path | None = None) -> Any:
+    """A session with the jars of these engines; a stock one where they need none. ``folder``: where tables of
+    its catalogs are, by default those of this bench.
+    """
     from pyspark.sql import SparkSession
 
+    folder = folder or _folder(rows)
     settings = {
         "spark.driver.memory": "5g",
         "spark.network.timeout": "3600s",  # a machine that is held up for a while does not end the run
@@ -69,18 +72,18 @@ def open_session(rows: int, *engines: str) -> Any:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
-        "spark.hadoop.parquet.block.size": str(_FULL_ROW_GROUP * rows // _FULL_ROWS),
-        "spark.sql.warehouse.dir": str(_folder(rows) / "warehouse"),
+        "spark.hadoop.parquet.block.size": str(FULL_ROW_GROUP * rows // FULL_ROWS),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
     builder = SparkSession.builder.master("local[2]").appName("delvec bench")
-    for key, value in (settings | _of_jars(rows, engines)).items():
+    for key, value in (settings | _of_jars(folder, engines)).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 
 
-def _of_jars(rows: int, engines: Sequence[str]) -> dict[str, str]:
+def _of_jars(folder: Path, engines: Sequence[str]) -> dict[str, str]:
     from jars import delta_jars, iceberg_jars
 
     jars, extensions, settings = [], [], {}
@@ -92,10 +95,10 @@ def _of_jars(rows: int, engines: Sequence[str]) -> dict[str, str]:
     if ICEBERG in engines:
         jars += iceberg_jars()
         extensions.append("org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
-        catalog = f"spark.sql.catalog.{_CATALOG}"
+        catalog = f"spark.sql.catalog.{CATALOG}"
         settings[catalog] = "org.apache.iceberg.spark.SparkCatalog"
         settings[f"{catalog}.type"] = "hadoop"
-        settings[f"{catalog}.warehouse"] = str(_folder(rows) / "iceberg")
+        settings[f"{catalog}.warehouse"] = str(folder / "iceberg")
     if jars:
         settings["spark.jars"] = ",".join(map(str, jars))
         settings["spark.sql.extensions"] = ",".join(extensions)
@@ -121,7 +124,7 @@ class Tables:
     def iceberg(self, spark: Any, share: str) -> Callable[[], Any]:
         """Reads the table anew each time; its snapshot is looked up once."""
         name, number = (_table(share), -1) if share in LAYOUTS else (_ROWS_TABLE, list(SHARES).index(share))
-        snapshot = _snapshots(spark, name)[number]
+        snapshot = snapshots(spark, name)[number]
         return lambda: spark.read.option("versionAsOf", snapshot).table(name)
 
     @property
@@ -140,7 +143,7 @@ class Tables:
 
 
 def _table(layout: str) -> str:
-    return f"{_CATALOG}.bench.{layout}"
+    return f"{CATALOG}.bench.{layout}"
 
 
 def _slug(share: str) -> str:
@@ -150,25 +153,25 @@ def _slug(share: str) -> str:
 def tables(spark: Any, rows: int) -> Tables:
     """The tables of so many rows, generated when they are not there: by a session with both jars."""
     folder = _folder(rows)
-    if not (folder / _COMPLETE).exists():
+    if not (folder / COMPLETE).exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         _write_plain(spark, folder, rows)
         _write_delta(spark, folder)
         _write_iceberg(spark, folder)
-        (folder / _COMPLETE).touch()
+        (folder / COMPLETE).touch()
     return Tables(folder)
 
 
 def undeleted_tables(spark: Any, rows: int) -> Tables:
     """Of the tables only the plain files and the Delta table without vectors: what writes start from."""
     folder = _folder(rows)
-    if not (folder / _COMPLETE).exists() and not (folder / _UNDELETED).exists():
+    if not (folder / COMPLETE).exists() and not (folder / _UNDELETED).exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         _write_rows(spark, folder / "plain", rows, FILES)
         _converted(spark, folder / "plain", folder / "delta" / _slug("0"))
-        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {_CATALOG}.bench")
+        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.bench")
         (folder / _UNDELETED).touch()
     return Tables(folder)
 
@@ -185,7 +188,7 @@ class Generator:
 
 
 def _write_rows(spark: Any, place: Path, rows: int, files: int) -> None:
-    spark.range(0, rows, 1, files).selectExpr(*_COLUMNS).write.parquet(str(place))
+    spark.range(0, rows, 1, files).selectExpr(*COLUMNS).write.parquet(str(place))
 
 
 def _write_plain(spark: Any, folder: Path, rows: int) -> None:
@@ -196,7 +199,7 @@ def _write_plain(spark: Any, folder: Path, rows: int) -> None:
     for number in range(FILES):
         link(first, folder / EQUAL / f"part-{number:05d}.parquet")
     many = spark.range(0, MANY_ROWS, 1, MANY_FILES // PARTITIONS).selectExpr(
-        *_COLUMNS, f"CAST(pmod(id, {PARTITIONS}) AS INT) AS p"
+        *COLUMNS, f"CAST(pmod(id, {PARTITIONS}) AS INT) AS p"
     )
     many.write.partitionBy("p").parquet(str(folder / "many"))
     _give_unique_names(folder / "many")
@@ -247,10 +250,10 @@ def _write_delta(spark: Any, folder: Path) -> None:
     for share, deleted in SHARES.items():
         path = _converted(spark, folder / "plain", folder / "delta" / _slug(share))
         if deleted:
-            _delete_delta(spark, path, _condition(deleted), FILES)
+            _delete_delta(spark, path, condition(deleted), FILES)
     for layout, files in LAYOUTS.items():
         path = _converted(spark, folder / layout, folder / "delta" / layout)
-        _delete_delta(spark, path, _condition(SHARES["5 %"]), files)
+        _delete_delta(spark, path, condition(SHARES["5 %"]), files)
     _converted(spark, folder / "many", folder / "delta" / "many", partitioned=True)
     path = _converted(spark, folder / "many", folder / "delta" / "many-vectors", partitioned=True)
     # A file holds every fiftieth row of its task's ten thousand: a row of each file of every tenth task.
@@ -278,7 +281,7 @@ def _delete_delta(spark: Any, path: Path, condition: str, vectors: int) -> None:
         raise RuntimeError(f"DELETE made {made} vectors, {rewritten} files, expected {vectors}, 0: {path}")
 
 
-def _condition(deleted: int) -> str:
+def condition(deleted: int) -> str:
     return f"pmod(xxhash64(id), 100000) < {deleted}"
 
 
@@ -286,7 +289,7 @@ def _condition(deleted: int) -> str:
 
 
 def _write_iceberg(spark: Any, folder: Path) -> None:
-    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {_CATALOG}.bench")
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.bench")
     deletes = [share for share in SHARES.values() if share]
     add_iceberg(spark, _ROWS_TABLE, folder / "plain", deletes)
     for layout, files in LAYOUTS.items():
@@ -297,11 +300,11 @@ def add_iceberg(spark: Any, name: str, source: Path, deletes: list[int], files: 
     properties = "'format-version' = '3', 'write.delete.mode' = 'merge-on-read'"
     spark.sql(f"CREATE TABLE {name} ({SCHEMA}) USING iceberg TBLPROPERTIES ({properties})")
     spark.sql(
-        f"CALL {_CATALOG}.system.add_files(table => '{name.partition('.')[2]}', "
+        f"CALL {CATALOG}.system.add_files(table => '{name.partition('.')[2]}', "
         f"source_table => '`parquet`.`{source}`')"
     )
     for deleted in deletes:
-        spark.sql(f"DELETE FROM {name} WHERE {_condition(deleted)}")
+        spark.sql(f"DELETE FROM {name} WHERE {condition(deleted)}")
         summary = spark.sql(f"SELECT summary FROM {name}.snapshots ORDER BY committed_at DESC").first()[0]
         if int(summary.get("added-dvs", 0)) != files or int(summary["total-data-files"]) != files:
             raise RuntimeError(f"DELETE did not give each of {files} files a vector: {name}: {summary}")
@@ -309,6 +312,6 @@ def add_iceberg(spark: Any, name: str, source: Path, deletes: list[int], files: 
             raise RuntimeError(f"DELETE rewrote files, expected vectors only: {name}: {summary}")
 
 
-def _snapshots(spark: Any, name: str) -> list[int]:
+def snapshots(spark: Any, name: str) -> list[int]:
     rows = spark.sql(f"SELECT snapshot_id FROM {name}.snapshots ORDER BY committed_at").collect()
     return [row[0] for row in rows]
