@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delvec.errors import UnsupportedFeatureError
 from delvec.formats import Snapshot, Table, Vacuumable
 from delvec.plan import ScanPlan
 from delvec.retention import Unneeded
+from delvec.row_delta import Verb
 
 TARGET_FILE_SIZE = 128 << 20
 DELETED_SHARE = 0.05
@@ -33,10 +35,19 @@ def advice(table: Table, snapshot: Snapshot, plan: ScanPlan) -> list[Advice]:
     """The advice for the newest version, whose files ``plan`` has; none for an older version."""
     if snapshot.version != table.snapshot().version:
         return []
-    found = [*_optimize(plan)]
+    found = [*_optimize(plan)] if _is_writable(snapshot) else []
     if isinstance(table, Vacuumable):
         found += _vacuum(table.unneeded())
     return found
+
+
+def _is_writable(snapshot: Snapshot) -> bool:
+    """Whether delvec can rewrite the table's files."""
+    try:
+        snapshot.rules(Verb.COMPACT)
+    except UnsupportedFeatureError:
+        return False
+    return True
 
 
 def _optimize(plan: ScanPlan) -> Iterator[Advice]:

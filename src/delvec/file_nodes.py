@@ -38,7 +38,7 @@ def _file_node(plan: ScanPlan, file: Mapping[str, Any], deletes: Sequence[int]) 
     facts = {
         "rows": file["record_count"],
         BYTES: file["size"],
-        "partition": file["partition"] or {},
+        "partition": plan.partition_of(file),
         "sequence": file["data_sequence"],
     }
     return Node(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -189,6 +189,10 @@ class ScanPlan:
     def at(self, rows: Rows) -> ScanPlan:
         """The plan of some of its files, by their rows in ``files``. ``skipped`` stays the same."""
         return replace(self, files=rows_of(self.files, rows), facts=self.facts.at(rows))
+
+    def partition_of(self, file: Mapping[str, Any]) -> dict[str, Any]:
+        """The partition values of a row of ``files``: only the fields of the file's own spec."""
+        return {field.name: file["partition"][field.name] for field in self.specs[file["spec_id"]].fields}
 
     @property
     def deleted_rows(self) -> pa.ChunkedArray:

@@ -39,6 +39,7 @@ def test_show_json(delvec, orders):
         "files": {"count": 4},
         "rows": {"physical": 40, "deleted": 17, "live": 23},
         "vectors": {"count": 4, "inline": 0, "files": 2},
+        "delete_files": {"position": 0, "equality": 0, "rows": 0, "bytes": 0},
         "details": {
             "reader version": 3,
             "writer version": 7,
@@ -115,6 +116,7 @@ def test_files_json(delvec, orders):
         "deleted": 7,
         "live": 3,
         "partition": {"region": "us"},
+        "delete_files": 0,
         "match": None,
     }
     assert (vector["storage"], vector["offset"], vector["size"]) == ("table", 1, 43)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -74,13 +75,18 @@ class FileList:
         yield self._summary()
 
     def _table(self) -> RenderableType:
-        has_partition = any(file["partition"] for file in self.files)
-        headings = ["file", "size", "rows", "deleted", "vector"]
+        has_partition, has_deletes = (
+            any(file[name] for file in self.files) for name in ("partition", "delete_files")
+        )
+        headings = ["file", "size", "rows", "deleted", "vector", *["delete files"] * has_deletes]
         headings += ["partition"] * has_partition + ["match"] * (self.where is not None)
-        grid = table(*headings, numbers=("size", "rows", "deleted"), fold=("file", "partition"))
+        numbers = ("size", "rows", "deleted", "delete files")
+        grid = table(*headings, numbers=numbers, fold=("file", "partition"))
         for file in self.files:
             cells = [cell(file["path"]), size(file["size"]), number(file["rows"]), number(file["deleted"])]
             cells.append(place_text(file["vector"]) if file["vector"] else "")
+            if has_deletes:
+                cells.append(number(file["delete_files"]))
             if has_partition:
                 cells.append(cell(", ".join(f"{k}={_value(v)}" for k, v in file["partition"].items())))
             if self.where is not None:
@@ -115,11 +121,12 @@ def list_plan(plan: ScanPlan, where: str | None, limit: int) -> FileList:
     selected = plan.at(np.arange(first(len(plan.files), limit)))
     matches = match_deletes(selected)
     deletes = selected.deletes.take(pa.array(matches.delete)).to_pylist()
-    vectors = {
-        file: delete
-        for file, delete in zip(matches.file.tolist(), deletes, strict=True)
-        if delete["kind"] == POSITION_VECTOR
-    }
+    vectors, others = {}, Counter[int]()
+    for file, delete in zip(matches.file.tolist(), deletes, strict=True):
+        if delete["kind"] == POSITION_VECTOR:
+            vectors[file] = delete
+        else:
+            others[file] += 1
     counts = selected.deleted_rows.to_pylist()
     return FileList(
         location=plan.location,
@@ -128,7 +135,11 @@ def list_plan(plan: ScanPlan, where: str | None, limit: int) -> FileList:
         total=len(plan.files),
         skipped=plan.skipped,
         files=tuple(
-            _file(plan, file, deleted, vectors.get(row), where)
+            {
+                **_file(plan, file, deleted, vectors.get(row)),
+                "delete_files": others[row],
+                "match": None if where is None else file["match"],
+            }
             for row, (file, deleted) in enumerate(zip(selected.files.to_pylist(), counts, strict=True))
         ),
     )
@@ -139,7 +150,6 @@ def _file(
     file: Mapping[str, Any],
     deleted: int | None,
     vector: Mapping[str, Any] | None,
-    where: str | None,
 ) -> Mapping[str, Any]:
     from delvec import location
 
@@ -151,9 +161,8 @@ def _file(
         "rows": rows,
         "deleted": deleted,
         "live": None if rows is None or deleted is None else rows - deleted,
-        "partition": file["partition"] or {},
+        "partition": plan.partition_of(file),
         "vector": vector_place(plan.location, vector) if vector else None,
-        "match": None if where is None else file["match"],
     }
 
 

@@ -89,6 +89,16 @@ class VectorCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteFileCounts:
+    """Delete files other than vectors: of rows by their position, and of rows by their values."""
+
+    position: int
+    equality: int
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class TableSummary:
     format: str
     location: str
@@ -100,6 +110,7 @@ class TableSummary:
     bytes: int
     rows: RowCounts
     vectors: VectorCounts
+    delete_files: DeleteFileCounts
     details: Mapping[str, Any]
     properties: Mapping[str, str]
     advice: Sequence[Advice] = ()
@@ -119,6 +130,7 @@ class TableSummary:
             "files": {"count": self.files, "bytes": self.bytes},
             "rows": {name: getattr(self.rows, name) for name in RowCounts.__slots__},
             "vectors": {name: getattr(self.vectors, name) for name in VectorCounts.__slots__},
+            "delete_files": {name: getattr(self.delete_files, name) for name in DeleteFileCounts.__slots__},
             "details": self.details,
             "properties": self.properties,
             "advice": [{"verb": a.verb, "reason": a.reason, **a.numbers} for a in self.advice],
@@ -147,6 +159,8 @@ class TableSummary:
             f"{number(rows.live)} live, {number(rows.deleted)} deleted, {number(rows.physical)} in files",
         )
         yield "vectors", _vector_line(self.vectors)
+        if self.delete_files.position or self.delete_files.equality:
+            yield "delete files", _delete_file_line(self.delete_files)
         for advice in self.advice:
             yield "advice", f"{advice.verb}: {advice.reason}"
         for name, value in self.details.items():
@@ -171,6 +185,7 @@ def summarize(source: Table, snapshot: Snapshot) -> TableSummary:
         bytes=_sum(plan.files.column("size")),
         rows=_count_rows(plan),
         vectors=_count_vectors(plan),
+        delete_files=_count_delete_files(plan),
         details=snapshot.details(),
         properties=snapshot.properties,
         advice=advice(source, snapshot, plan),
@@ -201,6 +216,21 @@ def _count_vectors(plan: ScanPlan) -> VectorCounts:
     )
 
 
+def _count_delete_files(plan: ScanPlan) -> DeleteFileCounts:
+    import pyarrow.compute as pc
+
+    from delvec.plan import EQUALITY_FILE, POSITION_FILE
+
+    kinds = plan.deletes.column("kind")
+    of_kind = [plan.deletes.filter(pc.equal(kinds, kind)) for kind in (POSITION_FILE, EQUALITY_FILE)]
+    return DeleteFileCounts(
+        position=len(of_kind[0]),
+        equality=len(of_kind[1]),
+        rows=sum(_sum(files.column("cardinality")) for files in of_kind),
+        bytes=sum(_sum(files.column("length")) for files in of_kind),
+    )
+
+
 def _sum(column: Any) -> int:
     import pyarrow.compute as pc
 
@@ -216,6 +246,16 @@ def _vector_line(vectors: VectorCounts) -> str:
     return f"{vectors.count:,}, {size(vectors.bytes)}, in {' and '.join(places)}"
 
 
+def _delete_file_line(files: DeleteFileCounts) -> str:
+    """The number of rows is that in the delete files: more or fewer rows of the table may be deleted."""
+    kinds = [
+        counted(count, f"{kind} file")
+        for kind, count in (("position", files.position), ("equality", files.equality))
+        if count
+    ]
+    return f"{', '.join(kinds)}, {counted(files.rows, 'row')}, {size(files.bytes)}"
+
+
 def _schema_table(schema: Schema, spec: PartitionSpec) -> RenderableType:
     """The columns, each with the positions of its partition fields, and their transforms if they have any."""
     columns = table("column", "type", "nullable", "partition", fold=("column", "type"))
@@ -223,7 +263,7 @@ def _schema_table(schema: Schema, spec: PartitionSpec) -> RenderableType:
         partition = [
             str(position) if part.is_identity else f"{position} {part.transform}"
             for position, part in enumerate(spec.fields, start=1)
-            if part.source[0] == field.name
+            if part.source[:1] == (field.name,)  # a dropped column has no source
         ]
         nullable = "yes" if field.nullable else "no"
         columns.add_row(cell(field.name), cell(field.type), nullable, cell(", ".join(partition) or None))
