@@ -1,8 +1,8 @@
 """Scans of Iceberg tables with equality deletes: a million keys in 1, 10 and 100 commits.
 
-The rows are written by Iceberg-Spark. The delete files are Parquet files of Arrow, committed by Iceberg's Java
-API in the session's JVM: Iceberg-Spark itself writes no equality deletes. Every commit has keys from the whole
-table, so that no delete file can be skipped.
+The rows are written by Iceberg-Spark. The delete files are Parquet files of Arrow, committed by Iceberg's
+Java API in the session's JVM: Iceberg-Spark itself writes no equality deletes. Every commit has keys from the
+whole table, so that no delete file can be skipped.
 """
 
 from __future__ import annotations
@@ -36,9 +36,7 @@ def bench(*, quick: bool) -> list[Section]:
     with Engine(Generator, rows, keys) as generator:
         made = generator.ask("tables")
     with ExitStack() as stack:
-        engines = {
-            name: stack.enter_context(Engine(Scans, name, rows, made)) for name in (DELVEC, ICEBERG)
-        }
+        engines = {name: stack.enter_context(Engine(Scans, name, rows, made)) for name in (DELVEC, ICEBERG)}
         run = Run(engines, made, rounds)
         figures = [figure for commits in COMMITS for figure in _figures(run, commits)]
         how = (

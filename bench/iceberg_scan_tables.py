@@ -1,10 +1,10 @@
 """The Iceberg v3 tables of the scan bench: rows written and deleted by Iceberg-Spark, read by all.
 
-    iceberg/bench/rows     four files, a snapshot for each share of deleted rows
-    iceberg/bench/equal    one of those files under four names
-    iceberg/bench/spread   the same rows in 32 files
-    iceberg/bench/many     5,000 small files in fifty partitions, without vectors and with
-    plain/<name>/          hard links of their data files, for the plain Parquet scan
+iceberg/bench/rows     four files, a snapshot for each share of deleted rows
+iceberg/bench/equal    one of those files under four names
+iceberg/bench/spread   the same rows in 32 files
+iceberg/bench/many     5,000 small files in fifty partitions, without vectors and with
+plain/<name>/          hard links of their data files, for the plain Parquet scan
 """
 
 from __future__ import annotations
@@ -185,5 +185,3 @@ def _table(name: str) -> str:
 def reader(spark: Any, name: str, version: int) -> Any:
     """Iceberg-Spark's DataFrame of the snapshot."""
     return spark.read.option("versionAsOf", version).table(_table(name))
-
-
