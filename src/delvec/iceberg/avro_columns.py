@@ -60,7 +60,13 @@ def _read_with_polars(schema: RecordSchema, records: Records, names: list[str]) 
     try:
         frame = polars.read_avro(io.BytesIO(_as_file(schema.json, records)), columns=names)
         table = frame.to_arrow(compat_level=polars.CompatLevel.oldest())
-    except (polars.exceptions.PolarsError, polars.exceptions.PanicException, pa.ArrowException, ValueError):
+    except (
+        polars.exceptions.PolarsError,
+        polars.exceptions.PanicException,
+        pa.ArrowException,
+        OSError,
+        ValueError,
+    ):
         return None  # fastavro says what is wrong
     return None if len(table) != records.count else {name: table.column(name) for name in names}
 
