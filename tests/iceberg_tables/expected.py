@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from iceberg_tables.avro import DATA, EQUALITY_DELETES, POSITION_DELETES
-from iceberg_tables.columns import StructType, projected
+from iceberg_tables.columns import StructType, children, projected
 from iceberg_tables.files import File
 from iceberg_tables.snapshots import Entry, Snapshot
 
@@ -51,10 +52,21 @@ def _same_partition(delete: File, data: File) -> bool:
 
 def _with_keys(delete: File, data: File) -> frozenset[int]:
     """The rows of a data file whose key is in an equality-delete file; null equals null."""
-    wanted = StructType(tuple(column for column in delete.schema if column.id in (delete.equality_ids or ())))
-    keys = {repr(projected(dict(key), delete.schema, wanted)) for key in delete.rows}
+    ids = delete.equality_ids or ()
+    keys = {repr([_value(key, delete.schema, number) for number in ids]) for key in delete.rows}
+    rows = [projected(row, data.schema, delete.schema) for row in data.rows]
     return frozenset(
         position
-        for position, row in enumerate(data.rows)
-        if repr(projected(row, data.schema, wanted)) in keys
+        for position, row in enumerate(rows)
+        if repr([_value(row, delete.schema, number) for number in ids]) in keys
     )
+
+
+def _value(row: Mapping[str, Any] | None, schema: StructType, number: int) -> Any:
+    """The value of the column with this id, which may be in a struct."""
+    for column in schema:
+        if column.id == number:
+            return (row or {}).get(column.name)
+        if number in children(column.type).by_id():
+            return _value((row or {}).get(column.name), children(column.type), number)
+    return None

@@ -15,10 +15,11 @@ from delvec.errors import InvalidOperationError
 from delvec.formats import Snapshot
 from delvec.missing_files import missing_files, named
 from delvec.plan import ScanPlan
-from delvec.schema import Schema
+from delvec.schema import Field, Struct
+from delvec.spark.row_lineage import scan_with_lineage
 from delvec.spark.scan import scan
 from delvec.spark.session import sql_settings
-from delvec.spark.types import quoted, verify_spark_type
+from delvec.spark.types import quoted, verify_readable
 from delvec.storage import Storage
 
 _FILE_COLUMNS = ["location", "size", "record_count", "partition"]
@@ -37,11 +38,6 @@ def rows(
     if ``snapshot`` may be an older one: files of an older one may be gone.
     """
     settings = sql_settings(spark)
-    selected = (
-        None
-        if columns is None
-        else _selected(columns, snapshot.schema, case_sensitive=settings.case_sensitive)
-    )
     condition, problem = None, None
     if isinstance(where, str):
         try:
@@ -49,12 +45,14 @@ def rows(
         except InvalidOperationError as error:
             problem = error
     plan = snapshot.plan(condition, time_zone=settings.time_zone)
+    selected = None if columns is None else _selected(columns, plan, case_sensitive=settings.case_sensitive)
     if newest is not None and snapshot.version != newest:
         _verify_not_vacuumed(storage, plan, snapshot.version)
-    frame = scan(spark, plan, storage)
+    needs_lineage = selected is not None and any(field in plan.lineage for field in selected)
+    frame = scan_with_lineage(spark, plan, storage) if needs_lineage else scan(spark, plan, storage)
     if where is not None:
         frame = _filtered(frame, where, problem)
-    return frame if selected is None else frame.select(*selected)
+    return frame if selected is None else frame.select(*(quoted(field.name) for field in selected))
 
 
 def _verify_not_vacuumed(storage: Storage, plan: ScanPlan, version: int) -> None:
@@ -93,14 +91,17 @@ def _filtered(frame: DataFrame, where: str | Column, problem: InvalidOperationEr
     return filtered
 
 
-def _selected(columns: Sequence[str] | str, schema: Schema, *, case_sensitive: bool) -> list[str]:
-    names = [columns] if isinstance(columns, str) else columns
-    for name in names:
-        fields = schema.find(name, case_sensitive=case_sensitive)
+def _selected(columns: Sequence[str] | str, plan: ScanPlan, *, case_sensitive: bool) -> list[Field]:
+    """The fields of these names: columns of the table, or of row lineage."""
+    selected = []
+    for name in [columns] if isinstance(columns, str) else columns:
+        fields = plan.schema.find(name, case_sensitive=case_sensitive)
+        fields = fields or Struct(plan.lineage).find(name, case_sensitive=case_sensitive)
         if len(fields) != 1:
-            column_names = ", ".join(field.name for field in schema)
+            column_names = ", ".join(field.name for field in (*plan.schema, *plan.lineage))
             raise InvalidOperationError(
                 f"unknown column {name!r} in columns, expected some of {column_names}"
             )
-        verify_spark_type(fields[0])
-    return [quoted(name) for name in names]
+        verify_readable(fields[0])
+        selected.append(fields[0])
+    return selected

@@ -19,7 +19,7 @@ from delvec.row_delta import WriteRules
 from delvec.schema import Field, Struct
 from delvec.spark.file_paths import file_path
 from delvec.spark.scan import own_prefix, place_columns, scan_parts
-from delvec.spark.scan_part import ScanPart, unknown_file
+from delvec.spark.scan_part import ScanPart, united, unknown_file
 from delvec.spark.types import quoted
 from delvec.storage import Storage
 
@@ -37,8 +37,13 @@ def parts_with_lineage(
     storage: Storage,
     fields: tuple[Field, ...],
     loader: DeleteLoader | None = None,
+    *,
+    only_with_first: bool = False,
 ) -> list[ScanPart]:
-    """The parts of the scan of ``plan`` with each row's id and version, in the two columns ``fields``."""
+    """The parts of the scan of ``plan`` with each row's id and version, in the two columns ``fields``.
+
+    ``only_with_first``: both are null in files without a first id, also if the file stores them.
+    """
     columns = tuple(field.name for field in fields)
     wider = replace(
         plan,
@@ -63,9 +68,10 @@ def parts_with_lineage(
     unknown = (
         f"{path_column} IS NULL, CAST({unknown_file(path)} AS BIGINT)"  # else its rows would get new ids
     )
+    known = f"{first} IS NULL" if only_with_first else "false"
     lineage = [
-        f"if({unknown}, coalesce({stored_id}, {first} + {row})) AS {stored_id}",
-        f"if({unknown}, coalesce({stored_version}, {version})) AS {stored_version}",
+        f"if({unknown}, if({known}, NULL, coalesce({stored_id}, {first} + {row}))) AS {stored_id}",
+        f"if({unknown}, if({known}, NULL, coalesce({stored_version}, {version}))) AS {stored_version}",
     ]
 
     def with_lineage(part: ScanPart) -> ScanPart:
@@ -74,6 +80,12 @@ def parts_with_lineage(
         return replace(part, frame=joined.selectExpr(*map(quoted, other_columns), *lineage))
 
     return [with_lineage(part) for part in scan_parts(spark, wider, storage, loader)]
+
+
+def scan_with_lineage(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFrame:
+    """The live rows of the plan's files, with the columns ``ScanPlan.lineage``."""
+    parts = parts_with_lineage(spark, plan, storage, plan.lineage, only_with_first=True)
+    return united([part.live() for part in parts]).drop(*place_columns(plan.schema))
 
 
 def moved(frame: DataFrame, columns: tuple[str, ...], new: str, *others: str) -> DataFrame:
