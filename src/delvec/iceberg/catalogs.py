@@ -8,6 +8,7 @@ a catalog is opened: that takes more than a second. A catalog's name is one of p
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,9 @@ from delvec.storage import Storage
 
 _ENVIRONMENT = "PYICEBERG_CATALOG__"
 _CONFIGURATION = ".pyiceberg.yaml"
+# The catalogs of this process by name and configuration. To load one can take several requests.
+_LOADED: dict[tuple[str, str], Any] = {}
+_LOADED_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +84,16 @@ class IcebergCatalog:
         return loaded
 
     def _loaded(self) -> Any:
-        if self._catalog is None:
-            from pyiceberg.catalog import load_catalog  # noqa: PLC0415
+        if self._catalog is not None:
+            return self._catalog
+        from pyiceberg.catalog import load_catalog  # noqa: PLC0415
 
-            configured: Any = _configuration().get_catalog_config(self.name) or {}
-            self._catalog = load_catalog(self.name, **configured)
-        return self._catalog
+        configured: Any = _configuration().get_catalog_config(self.name) or {}
+        key = self.name, repr(configured)
+        with _LOADED_LOCK:
+            if key not in _LOADED:
+                _LOADED[key] = load_catalog(self.name, **configured)
+            return _LOADED[key]
 
 
 @dataclass(frozen=True, slots=True)
