@@ -56,7 +56,7 @@ class TestSqlCatalog:
     @pytest.fixture
     def configured(self, catalog, tmp_path, monkeypatch):
         monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", f"sqlite:///{tmp_path}/catalog.db")
-        return "lake"
+        return catalog.name
 
     def point(self, catalog, writer):
         """What a commit does to the catalog."""
@@ -76,7 +76,8 @@ class TestSqlCatalog:
         assert opened(configured).snapshot().version == writer.head.id
         assert opened(configured).location == str(writer.root)
 
-    def test_a_configuration_file(self, catalog, writer, tmp_path, monkeypatch):
+    @pytest.mark.usefixtures("catalog")
+    def test_a_configuration_file(self, writer, tmp_path, monkeypatch):
         (tmp_path / "home").mkdir()
         text = f"catalog:\n  files:\n    uri: sqlite:///{tmp_path}/catalog.db\n    type: sql\n"
         (tmp_path / "home/.pyiceberg.yaml").write_text(text)
@@ -101,7 +102,7 @@ class TestSqlCatalog:
             load({"path": str(writer.root), "relocate": "x"})
 
     def test_names_in_statements(self, configured, writer):
-        parts = ["lake", "db", "orders"]
+        parts = [configured, "db", "orders"]
         reference = name_resolver.resolve(parts, [False] * 3)
         assert isinstance(reference, InCatalog)
         assert hash(reference) == hash(name_resolver.resolve(parts, [False] * 3))
@@ -230,7 +231,7 @@ class TestRestCatalog:
         with pytest.raises(StorageError, match="catalog 'rest' did not answer as expected"):
             opened(catalog)
 
-    def test_a_catalog_that_is_down(self, server, monkeypatch):
+    def test_a_catalog_that_is_down(self, monkeypatch):
         monkeypatch.setenv("PYICEBERG_CATALOG__DOWN__URI", f"http://127.0.0.1:{free_port()}")
         with pytest.raises(StorageError, match=r"catalog 'down' did not answer .*: down\.db\.orders"):
             opened("down")
@@ -259,11 +260,12 @@ def test_unknown_catalogs(monkeypatch):
         opened("broken")
 
 
-class TestStorageOptions:
-    S3 = {"s3.access-key-id": "k", "s3.secret-access-key": "s", "s3.session-token": "t", "uri": "http://c"}
+S3 = {"s3.access-key-id": "k", "s3.secret-access-key": "s", "s3.session-token": "t", "uri": "http://c"}
 
+
+class TestStorageOptions:
     def test_s3(self):
-        vended = storage_options({**self.S3, "client.region": "eu-1", "s3.endpoint": "http://m"}, "s3://b/t")
+        vended = storage_options({**S3, "client.region": "eu-1", "s3.endpoint": "http://m"}, "s3://b/t")
         assert vended.options == {
             "aws_access_key_id": "k",
             "aws_secret_access_key": "s",
@@ -277,22 +279,25 @@ class TestStorageOptions:
         google = storage_options({"gcs.oauth2.token": "t"}, "gs://b/t")
         assert google.options == {"google_bearer_token": "t"}
         azure = storage_options(
-            {"adls.sas-token.one.dfs.core.windows.net": "s1", "adls.sas-token.two.blob.core.windows.net": "s2"},
+            {
+                "adls.sas-token.one.dfs.core.windows.net": "s1",
+                "adls.sas-token.two.blob.core.windows.net": "s2",
+            },
             "abfss://c@two.dfs.core.windows.net/t",
         )
         assert azure.options == {"azure_storage_sas_token": "s2"}
-        assert storage_options(self.S3, "/lake/t").options == {}
+        assert storage_options(S3, "/lake/t").options == {}
         assert storage_options({"s3.region": "eu-1"}, "s3://b/t").hadoop_names == ()
 
     def test_the_options_are_known_to_the_storage(self):
         from delvec.storage.options import store_config
 
-        for properties, place in ((self.S3, "s3://b"), ({"gcs.oauth2.token": "t"}, "gs://b")):
+        for properties, place in ((S3, "s3://b"), ({"gcs.oauth2.token": "t"}, "gs://b")):
             options = storage_options(properties, place).options
             assert len(store_config(place[:2], "b", "", options, {})) >= len(options)
 
     def test_credentials_of_two_sources_are_not_mixed(self):
-        vended = storage_options({**self.S3, "s3.region": "eu-1"}, "s3://b/t")
+        vended = storage_options({**S3, "s3.region": "eu-1"}, "s3://b/t")
         own = vended.combined({"AWS_ACCESS_KEY_ID": "mine", "AWS_SECRET_ACCESS_KEY": "m"})
         assert own == {"aws_region": "eu-1", "AWS_ACCESS_KEY_ID": "mine", "AWS_SECRET_ACCESS_KEY": "m"}
         session = {

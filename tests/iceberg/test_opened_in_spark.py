@@ -89,7 +89,9 @@ def test_statements(spark, lake, configured):
     assert rows(f"{path} TIMESTAMP AS OF '1970-01-01T00:00:15Z' WHERE id < 2") == [0, 1]
     assert rows(f"{configured}.db.orders FOR VERSION AS OF 'audit' AS o WHERE o.id = 9") == [9]
     assert sql(spark, f"SELECT count(*) FROM {path} VERSION AS OF 'audit'").collect()[0][0] == 5
-    joined = f"SELECT o.id FROM {path} VERSION AS OF 'audit' o LEFT ANTI JOIN {configured}.db.orders n USING (id)"
+    joined = (
+        f"SELECT o.id FROM {path} VERSION AS OF 'audit' o LEFT ANTI JOIN {configured}.db.orders n USING (id)"
+    )
     assert ids(sql(spark, joined)) == [0, 9]
     with pytest.raises(InvalidOperationError, match="branch or tag 'nope' does not exist"):
         rows(f"{path} VERSION AS OF 'nope'")
