@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from delvec import location
 from delvec.chunked import Rows
-from delvec.deletes.deletes_of_files import match_deletes
+from delvec.deletes.deletes_of_files import match_deletes, match_equality_files
 from delvec.metadata_tree import BYTES, Node
 from delvec.plan import EQUALITY_FILE, POSITION_FILE, POSITION_VECTOR, ScanPlan
 
@@ -20,10 +20,10 @@ _KINDS = {POSITION_VECTOR: "vector", POSITION_FILE: "position deletes", EQUALITY
 def file_nodes(plan: ScanPlan, rows: Rows) -> list[Node]:
     """The files of the plan at the ascending ``rows``. Their children are the deletes that apply to them."""
     selected = plan.at(rows)
-    matches = match_deletes(selected)
     deletes: dict[int, list[int]] = defaultdict(list)
-    for file, delete in zip(matches.file.tolist(), matches.delete.tolist(), strict=True):
-        deletes[file].append(delete)
+    for matches in (match_deletes(selected), match_equality_files(selected)):
+        for file, delete in zip(matches.file.tolist(), matches.delete.tolist(), strict=True):
+            deletes[file].append(delete)
     return [_file_node(plan, file, deletes[number]) for number, file in enumerate(selected.files.to_pylist())]
 
 

@@ -2,6 +2,7 @@
 
     vector       each delete can be read and passes every check, the recorded cardinality included
     position     no delete names a row that its data file does not have
+    equality     each equality file can be read, has the columns that it compares and the recorded rows
     data-file    each data file exists and has the recorded size
     duplicate    no data file is listed twice
     statistics   record counts, null counts and bounds exist and do not contradict each other
@@ -15,10 +16,11 @@ Changes nothing. Problems are returned, not raised; only a failing store raises 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,13 +28,15 @@ import pyarrow.compute as pc
 
 from delvec import location
 from delvec.bitmap import Bitmap
+from delvec.deletes.equality import EqualityDeletes, KeyColumn
+from delvec.deletes.equality_file import read_keys
 from delvec.deletes.examine import examine
 from delvec.deletes.sets import DeleteSets
 from delvec.errors import FormatError, ObjectNotFoundError
 from delvec.file_facts import ColumnPath, ColumnStats
 from delvec.findings import ERROR, WARNING, Finding
 from delvec.formats import SelfChecking, Snapshot, Table
-from delvec.plan import ScanPlan
+from delvec.plan import POSITION_VECTOR, ScanPlan
 from delvec.schema import Schema, Struct
 from delvec.storage import Storage
 
@@ -43,7 +47,11 @@ _LIST_FROM = 2000
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was checked, and the findings. ``version`` is None if the version could not be read."""
+    """What was checked, and the findings. ``version`` is None if the version could not be read.
+
+    deleted_rows   rows that are deleted by position
+    delete_files   delete files other than vectors
+    """
 
     location: str
     version: int | None
@@ -51,6 +59,7 @@ class Report:
     vectors: int
     deleted_rows: int
     findings: tuple[Finding, ...]
+    delete_files: int = 0
 
     @property
     def errors(self) -> int:
@@ -108,16 +117,19 @@ def verify_plan(plan: ScanPlan, storage: Storage, *, progress: Progress | None =
         _check_duplicates(plan),
         _check_statistics(plan),
         _check_deletes(plan, sets, storage, report, uncounted),
+        _check_equality_files(plan, storage, report),
         _check_data_files(plan, storage, report),
     )
     findings = tuple(chain.from_iterable(checks))
+    vectors = int(pc.sum(pc.equal(plan.deletes.column("kind"), POSITION_VECTOR)).as_py() or 0)
     return Report(
         location=plan.location,
         version=plan.base.version,
         files=len(plan.files),
-        vectors=len(plan.deletes),
+        vectors=vectors,
         deleted_rows=int(pc.sum(plan.deleted_rows).as_py() or 0) + sum(map(len, uncounted.values())),
         findings=findings,
+        delete_files=len(plan.deletes) - vectors,
     )
 
 
@@ -148,6 +160,32 @@ def _check_deletes(
         yield from _check_positions(examined.bitmap, paths[pair], records[pair])
         if is_uncounted[file]:
             uncounted[file] = uncounted.get(file, Bitmap()) | examined.bitmap
+
+
+def _check_equality_files(plan: ScanPlan, storage: Storage, report: Progress) -> Iterator[Finding]:
+    """Read each equality file that applies to a data file."""
+    try:
+        layers = EqualityDeletes.of(plan).layers
+    except FormatError as error:
+        yield Finding(ERROR, "equality", error.path or plan.location, str(error))
+        return
+    count = sum(len(layer.deletes) for layer in layers)
+    done = 0
+    for layer in layers:
+
+        def check(delete: Mapping[str, Any], columns: Sequence[KeyColumn] = layer.columns) -> Finding | None:
+            try:
+                read_keys(storage, delete["location"], columns, rows=delete["cardinality"])
+            except FormatError as error:
+                return Finding(ERROR, "equality", delete["location"], str(error))
+            return None
+
+        with ThreadPoolExecutor(_READERS) as pool:
+            for finding in pool.map(check, layer.deletes.to_pylist()):
+                done += 1
+                report("equality files", done, count)
+                if finding is not None:
+                    yield finding
 
 
 def _check_positions(deleted: Bitmap, path: str, rows: int | None) -> Iterator[Finding]:

@@ -284,7 +284,7 @@ def test_verify_sound(delvec, orders):
         "location": str(orders),
         "version": 2,
         "sound": True,
-        "checked": {"files": 4, "vectors": 4, "deleted_rows": 17},
+        "checked": {"files": 4, "vectors": 4, "delete_files": 0, "deleted_rows": 17},
         "errors": 0,
         "warnings": 0,
         "findings": [],

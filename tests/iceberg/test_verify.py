@@ -222,3 +222,62 @@ def test_a_missing_data_file(table):
     table.place(table.files[0].path).unlink()
     found = only_finding(table)
     assert (found.check, found.message) == ("data-file", "data file is missing")
+
+
+@pytest.fixture
+def keys(tmp_path):
+    """A table of version 2 with two equality files and a position file; the first equality file is returned."""
+    table = IcebergWriter(tmp_path, COLUMNS)
+    file = table.add_file(rows(1, 2, 3))
+    table.commit()
+    table.keys = table.delete_keys([{"id": 1}, {"id": 9}], on=["id"])
+    table.delete_keys([{"p": None}], on=["p"])
+    (table.positions,) = table.delete_positions({file: [2]})
+    return table
+
+
+def test_equality_and_position_files_are_read(keys):
+    keys.commit()
+    report = report_of(keys)
+    assert report.findings == ()
+    assert (report.vectors, report.delete_files, report.deleted_rows) == (0, 3, 1)
+
+
+@pytest.mark.parametrize("name", ["keys", "positions"])
+def test_a_delete_file_with_other_rows_than_recorded(keys, name):
+    path = getattr(keys, name).path
+
+    def edit(record):
+        if record["data_file"]["file_path"] == path:
+            record["data_file"]["record_count"] = 7
+        return record
+
+    keys.edit_entry = edit
+    keys.commit()
+    found = findings(keys)
+    assert ("equality" if name == "keys" else "vector") in {check for _, check, _ in found}
+    assert any("rows, expected 7" in message for _, _, message in found)
+
+
+def test_an_equality_file_without_its_column(keys):
+    def edit(record):
+        if record["data_file"]["file_path"] == keys.keys.path:
+            record["data_file"]["equality_ids"] = [2]
+        return record
+
+    keys.edit_entry = edit
+    keys.commit()
+    found = only_finding(keys)
+    assert (found.check, found.path) == ("equality", keys.keys.path)
+    assert "equality file has no column p (field id 2)" in found.message
+
+
+@pytest.mark.parametrize("name", ["keys", "positions"])
+def test_a_damaged_and_a_missing_delete_file(keys, name):
+    keys.commit()
+    place = keys.place(getattr(keys, name).path)
+    place.write_bytes(b"x" * place.stat().st_size)
+    check = "equality" if name == "keys" else "vector"
+    assert [found[1] for found in findings(keys)] == [check]
+    place.unlink()
+    assert sorted(found[1] for found in findings(keys)) == sorted([check, "delete-file"])

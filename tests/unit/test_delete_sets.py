@@ -290,7 +290,7 @@ def test_verify_checks_position_files(tables: Tables) -> None:
     tables.file(vector=tables.vector(0))
     tables.group(tables.positions((a, 1), (a, 1), (b, ROWS)), tables.positions((a, 1), (a, 2)))
     report = verify.verify_plan(tables.plan(), tables.storage)
-    assert (report.vectors, report.deleted_rows) == (3, 4)
+    assert (report.vectors, report.delete_files, report.deleted_rows) == (1, 2, 4)
     assert [finding.message for finding in report.findings if finding.severity == "error"] == [
         f"vector deletes row {ROWS}, but the file has {ROWS} rows"
     ]

@@ -1,8 +1,8 @@
 """Checks of a change or a statement before Spark starts, because starting Spark takes seconds.
 
 Refuses only text that Spark would refuse under any setting: a quote or a bracket that does not end, a table
-that does not exist, a column that the table does not have, a simple condition that cannot be parsed. Spark
-checks everything else.
+that does not exist, a column that the table does not have, a simple condition that cannot be parsed; and a
+change of a table that delvec cannot write. Spark checks everything else.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from delvec.errors import InvalidOperationError
 from delvec.formats import Snapshot, Table
 from delvec.predicate.binding import Column, Names, nearest, quoted, referenced
 from delvec.predicate.parser import parse_expression
+from delvec.row_delta import Verb
 from delvec.schema import Schema
 from delvec.statements.cursor import Name, Span, verify_brackets
 from delvec.statements.lexer import Kind, Token, tokenize
@@ -26,6 +27,7 @@ from delvec.statements.statement import (
     DropTable,
     Explain,
     Insert,
+    Merge,
     MultiInsert,
     Other,
     Query,
@@ -51,6 +53,11 @@ def readable_table(path: str, options: Mapping[str, str]) -> Table | None:
     if not options and not location.normalize(path).startswith("/"):
         return None
     return detect.open_table(path, options)
+
+
+def verify_writable(snapshot: Snapshot, verb: Verb) -> None:
+    """Refuse a table that delvec cannot change in this way, by the name of the feature."""
+    snapshot.rules(verb)
 
 
 def verify_expression(text: str, schema: Schema, what: str) -> None:
@@ -99,6 +106,8 @@ def _verify_statement(statement: Statement, options: Mapping[str, str]) -> None:
         case _:
             snapshot = _snapshot_of(statement.table, options)
             if snapshot is not None:
+                if isinstance(statement, Delete | Update | Insert | Merge):
+                    verify_writable(snapshot, Verb.DELETE)  # the least that they need
                 _verify_columns(statement, snapshot.schema)
 
 

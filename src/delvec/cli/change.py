@@ -82,13 +82,15 @@ def run_change(
     path: str, change: Change, change_options: ChangeOptions, option: Sequence[str] | None
 ) -> Result:
     """Run the change, or its dry run. Without ``--yes`` shows the dry run and asks for confirmation first."""
-    from delvec.cli.before_spark import readable_snapshot
+    from delvec.cli.before_spark import readable_snapshot, verify_writable
+    from delvec.row_delta import Verb
 
     verify_can_confirm(change_options)
     options = storage_options(option)
     storage = store_options(options)
     if (snapshot := readable_snapshot(path, storage)) is not None:
         change.verify(snapshot.schema)
+        verify_writable(snapshot, Verb.DELETE)  # the least that a change needs
     with local_session(session_settings(options), purpose="changing rows") as session:
         from delvec.table import Table
 

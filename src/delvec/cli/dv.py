@@ -83,12 +83,16 @@ def dv(
 
 @dataclass(frozen=True, slots=True)
 class VectorList:
-    """The first of ``total`` vectors; an invalid one has an ``error`` and no content."""
+    """The first of ``total`` vectors; an invalid one has an ``error`` and no content.
+
+    ``equality_files``: delete files of the same data files that name values, not rows. They are not listed.
+    """
 
     location: str
     version: int | None
     total: int
     vectors: tuple[Mapping[str, Any], ...]
+    equality_files: int = 0
 
     @property
     def exit_code(self) -> int:
@@ -100,6 +104,7 @@ class VectorList:
     def render(self) -> Iterable[RenderableType]:
         if len(self.vectors) == self.total == 1:
             yield pairs(_details(self.vectors[0]))
+            yield from self._not_listed()
             return
         if self.vectors:
             yield self._table()
@@ -108,6 +113,12 @@ class VectorList:
                 yield cell(f"error: {vector['error']['message']}")
         more = self.total - len(self.vectors)
         yield counted(self.total, "vector") + (f"; {more:,} more not shown (--limit)" if more else "")
+        yield from self._not_listed()
+
+    def _not_listed(self) -> Iterator[str]:
+        if self.equality_files:
+            files = counted(self.equality_files, "equality-delete file")
+            yield f"not listed, because they delete rows by their values: {files}"
 
     def _table(self) -> RenderableType:
         numbers = ("size", "rows", "first", "last", "ranges")
@@ -129,6 +140,7 @@ def list_vectors(plan: ScanPlan, storage: Any, *, ranges: int, limit: int) -> Ve
     import numpy as np
 
     from delvec import location
+    from delvec.deletes.equality import EqualityDeletes
     from delvec.deletes.examine import examine
     from delvec.deletes.sets import DeleteSets
 
@@ -141,7 +153,8 @@ def list_vectors(plan: ScanPlan, storage: Any, *, ranges: int, limit: int) -> Ve
         place = vector_place(plan.location, delete)
         name = location.relative(plan.location, data_file) or data_file
         vectors.append(_vector(result, name, place, delete["cardinality"], ranges))
-    return VectorList(plan.location, plan.base.version, len(sets.file), tuple(vectors))
+    equality_files = sum(len(layer.deletes) for layer in EqualityDeletes.of(plan).layers)
+    return VectorList(plan.location, plan.base.version, len(sets.file), tuple(vectors), equality_files)
 
 
 def list_blobs(path: str, blobs: list[VectorBlob], *, ranges: int, limit: int) -> VectorList:

@@ -114,19 +114,22 @@ def list_plan(plan: ScanPlan, where: str | None, limit: int) -> FileList:
     """The first files of the plan."""
     import numpy as np
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    from delvec.deletes.deletes_of_files import match_deletes
+    from delvec.deletes.deletes_of_files import match_deletes, match_equality_files
     from delvec.plan import POSITION_VECTOR
 
     selected = plan.at(np.arange(first(len(plan.files), limit)))
-    matches = match_deletes(selected)
-    deletes = selected.deletes.take(pa.array(matches.delete)).to_pylist()
-    vectors, others = {}, Counter[int]()
-    for file, delete in zip(matches.file.tolist(), deletes, strict=True):
-        if delete["kind"] == POSITION_VECTOR:
-            vectors[file] = delete
-        else:
-            others[file] += 1
+    matches, by_value = match_deletes(selected), match_equality_files(selected)
+    is_vector = pc.equal(selected.deletes.column("kind"), POSITION_VECTOR).to_numpy()[matches.delete]
+    vectors = dict(
+        zip(
+            matches.file[is_vector].tolist(),
+            selected.deletes.take(pa.array(matches.delete[is_vector])).to_pylist(),
+            strict=True,
+        )
+    )
+    others = Counter([*matches.file[~is_vector].tolist(), *by_value.file.tolist()])
     counts = selected.deleted_rows.to_pylist()
     return FileList(
         location=plan.location,

@@ -123,11 +123,13 @@ def _run(
     json: bool,
     option: Sequence[str] | None,
 ) -> Compacted:
-    from delvec.cli.before_spark import readable_snapshot
+    from delvec.cli.before_spark import readable_snapshot, verify_writable
+    from delvec.row_delta import Verb
 
     options = storage_options(option)
     storage = store_options(options)
-    readable_snapshot(path, storage)
+    if (snapshot := readable_snapshot(path, storage)) is not None:
+        verify_writable(snapshot, Verb.COMPACT)
     with local_session(session_settings(options), purpose="rewriting files") as session:
         from delvec.table import Table
 

@@ -74,6 +74,7 @@ class Verification:
             "checked": {
                 "files": report.files,
                 "vectors": report.vectors,
+                "delete_files": report.delete_files,
                 "deleted_rows": report.deleted_rows,
             },
             "errors": report.errors,
@@ -107,8 +108,8 @@ class Verification:
         if report.warnings:
             verdict += f", {counted(report.warnings, 'warning')}"
         prefix = f"version {report.version}: " if report.version is not None else ""
-        checked = (
-            f"{counted(report.files, 'file')}, {counted(report.vectors, 'vector')}, "
-            f"{counted(report.deleted_rows, 'deleted row')} checked"
-        )
+        counts = [counted(report.files, "file"), counted(report.vectors, "vector")]
+        if report.delete_files:
+            counts.append(counted(report.delete_files, "delete file"))
+        checked = f"{', '.join(counts)}, {counted(report.deleted_rows, 'deleted row')} checked"
         return f"{prefix}{checked}: {verdict}"

@@ -50,16 +50,27 @@ def match_deletes(plan: ScanPlan) -> DeleteMatches:
     return DeleteMatches(files[order], deletes[order])
 
 
-def _expand_groups(plan: ScanPlan) -> tuple[Rows, Rows]:
-    """Each file that has a group, paired with each delete of the group that is no equality file."""
+def match_equality_files(plan: ScanPlan) -> DeleteMatches:
+    """All pairs of a data file and an equality file that applies to it. There can be many: for plans of few
+    files, to show them.
+    """
+    files, deletes = _expand_groups(plan, equality=True)
+    data = _numbers(plan.files.column("data_sequence"))[files]
+    delete = _numbers(plan.deletes.column("sequence"))[deletes]
+    applies = (data < delete) | (delete == _UNKNOWN) | (data == _UNKNOWN)
+    return DeleteMatches(files[applies], deletes[applies])
+
+
+def _expand_groups(plan: ScanPlan, *, equality: bool = False) -> tuple[Rows, Rows]:
+    """Each file that has a group, paired with each delete of the group: equality files, or all others."""
     group = plan.files.column("delete_group")
     files = np.flatnonzero(pc.is_valid(group).to_numpy())
     if not len(files):
         return files, files
     groups = pc.drop_null(group).to_numpy().astype(np.int64)
-    is_by_position = pc.not_equal(plan.deletes.column("kind"), EQUALITY_FILE).to_numpy()
+    is_wanted = pc.equal(plan.deletes.column("kind"), EQUALITY_FILE).to_numpy() == equality
     by_group = [np.array(deletes, np.int64) for deletes in plan.delete_groups]
-    by_group = [deletes[is_by_position[deletes]] for deletes in by_group]
+    by_group = [deletes[is_wanted[deletes]] for deletes in by_group]
     lengths = np.array([len(deletes) for deletes in by_group], np.int64)
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     members = np.concatenate(by_group)
