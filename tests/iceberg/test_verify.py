@@ -226,7 +226,7 @@ def test_a_missing_data_file(table):
 
 @pytest.fixture
 def keys(tmp_path):
-    """A table of version 2 with two equality files and a position file; the first equality file is returned."""
+    """A table of version 2 with two equality files and a position file."""
     table = IcebergWriter(tmp_path, COLUMNS)
     file = table.add_file(rows(1, 2, 3))
     table.commit()
