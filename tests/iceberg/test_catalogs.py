@@ -208,6 +208,25 @@ class TestRestCatalog:
         server.tables["db", "orders"] = self.loaded(writer)
         assert table.snapshot().version == writer.head.id
 
+    def test_credentials_are_renewed(self, catalog, server, writer, monkeypatch):
+        """The storage of local files takes no options, so the options show what the storage gets."""
+        from delvec.iceberg import catalogs, table
+        from delvec.iceberg.catalog_options import storage_options
+
+        monkeypatch.setattr(
+            catalogs, "storage_options", lambda properties, _: storage_options(properties, "s3://b/t")
+        )
+        server.tables["db", "orders"] = self.loaded(writer, config={**S3, "s3.session-token": "first"})
+        orders = opened(catalog, options={"aws_region": "eu-1"})
+        assert orders.storage.options["aws_session_token"] == "first"
+        assert orders.credentials[0] == "fs.s3a.access.key"
+        server.tables["db", "orders"] = self.loaded(writer, config={**S3, "s3.session-token": "second"})
+        orders.snapshot()
+        assert orders.storage.options["aws_session_token"] == "first"  # not at each request
+        monkeypatch.setattr(table, "_OPTIONS_SECONDS", -1)
+        assert orders.snapshot().storage.options["aws_session_token"] == "second"
+        assert orders.storage.options["aws_region"] == "eu-1"
+
     def test_metadata_that_pyiceberg_cannot_parse(self, catalog, server, writer):
         """A variant column, which pyiceberg does not know."""
         field = {"id": 2, "name": "v", "required": False, "type": "variant"}

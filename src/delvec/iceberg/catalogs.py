@@ -19,7 +19,7 @@ from delvec.errors import DelvecError, InvalidOperationError, TableNotFoundError
 from delvec.formats import OptionsFor
 from delvec.iceberg import metadata_files
 from delvec.iceberg.catalog_errors import catalog_errors
-from delvec.iceberg.catalog_options import storage_options
+from delvec.iceberg.catalog_options import VendedOptions, storage_options
 from delvec.iceberg.json_object import JsonObject
 from delvec.iceberg.pointers import CurrentFile
 from delvec.iceberg.table import IcebergTable
@@ -57,10 +57,8 @@ class IcebergCatalog:
 
     def open_table(self, identifier: Sequence[str], options_for: OptionsFor) -> IcebergTable:
         """The table with this identifier, such as ``("db", "orders")``; TableNotFoundError if none has it."""
-        pointer = CatalogPointer(self, tuple(identifier))
-        loaded = self.load(pointer.identifier)
-        file = location.unencoded(loaded.metadata_location)
-        vended = storage_options(loaded.properties, file)
+        pointer = CatalogPointer(self, tuple(identifier), options_for)
+        file, vended = pointer.load()
         options = vended.combined(options_for(file))
         folder, _, name = file.rpartition("/")
         metadata = metadata_files.read_metadata(Storage(folder or "/", options), name)
@@ -102,9 +100,18 @@ class CatalogPointer:
 
     catalog: IcebergCatalog
     identifier: tuple[str, ...]
+    options_for: OptionsFor
 
     def current(self, storage: Storage) -> CurrentFile:  # noqa: ARG002 - as the others
-        return CurrentFile(location.unencoded(self.catalog.load(self.identifier).metadata_location))
+        file, vended = self.load()
+        options = vended.combined(self.options_for(file)) if vended.hadoop_names else None
+        return CurrentFile(file, options=options)
+
+    def load(self) -> tuple[str, VendedOptions]:
+        """The metadata file, and the options of its store that the catalog gives."""
+        loaded = self.catalog.load(self.identifier)
+        file = location.unencoded(loaded.metadata_location)
+        return file, storage_options(loaded.properties, file)
 
 
 def find_catalog(catalog: object) -> IcebergCatalog | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import warnings
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from delvec import location
@@ -72,13 +72,9 @@ def find_newest(storage: Storage) -> MetadataFile:
     return _newest_listed(storage, hint)
 
 
-def later_file(storage: Storage, current: MetadataFile) -> MetadataFile | None:
-    """The newest file after ``current``, which was written by path; None if there is none."""
-    following = _spellings(storage, [current.number + 1])
-    if not following:
-        return None
-    # A writer that is far ahead has written many: a listing finds the last one.
-    return _largest(storage, [file for file in _listed(storage) if not file.of_catalog] or following)
+def spellings(number: int) -> list[str]:
+    """The paths that a file of this number can have, if it was written by path."""
+    return [f"{FOLDER}/v{number}{ending}" for ending in (SUFFIX, f".gz{SUFFIX}", f"{SUFFIX}.gz")]
 
 
 def read_metadata(storage: Storage, path: str) -> TableMetadata:
@@ -108,19 +104,15 @@ def _named(hint: str) -> MetadataFile | None:
 
 def _by_path_from(storage: Storage, number: int) -> MetadataFile | None:
     """The file of this number, or the newest after it; None if the file of this number does not exist."""
-    found = _spellings(storage, [number, number + 1])
+    paths = [*spellings(number), *spellings(number + 1)]
+    exist = in_parallel(storage.exists, paths)
+    found = [file for path, there in zip(paths, exist, strict=True) if there and (file := _file(path))]
     if not any(file.number == number for file in found):
         return None
-    newest = _largest(storage, found)
-    return newest if newest.number == number else later_file(storage, newest) or newest
-
-
-def _spellings(storage: Storage, numbers: Iterable[int]) -> list[MetadataFile]:
-    """The existing files with these numbers, written by path."""
-    endings = (SUFFIX, f".gz{SUFFIX}", f"{SUFFIX}.gz")
-    paths = [f"{FOLDER}/v{number}{ending}" for number in numbers for ending in endings]
-    exist = in_parallel(storage.exists, paths)
-    return [file for path, there in zip(paths, exist, strict=True) if there and (file := _file(path))]
+    if any(file.number > number for file in found):
+        # A writer that is far ahead has written many: a listing finds the last one.
+        found = [file for file in _listed(storage) if not file.of_catalog] or found
+    return _largest(storage, found)
 
 
 def _listed(storage: Storage) -> list[MetadataFile]:

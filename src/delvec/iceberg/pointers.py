@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from delvec.errors import ObjectNotFoundError
 from delvec.iceberg import metadata_files
 from delvec.iceberg.metadata_files import MetadataFile
-from delvec.storage import Storage
+from delvec.storage import Entry, Storage, in_parallel
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentFile:
-    """The newest metadata file: its path, and what changes if another file gets the same path."""
+    """The newest metadata file: its path, and what changes if another file gets the same path.
+
+    ``options``: the options of the storage, where a catalog gives them; credentials expire.
+    """
 
     path: str
     identity: object = None
+    options: Mapping[str, str] | None = field(default=None, compare=False)
 
 
 class Pointer(Protocol):
@@ -32,12 +38,24 @@ class FolderPointer:
 
     def current(self, storage: Storage) -> CurrentFile:
         last = self._last
-        if last is None or last.of_catalog or not storage.exists(last.path):
-            self._last = metadata_files.find_newest(storage)
-        else:
-            self._last = metadata_files.later_file(storage, last) or last
-        entry = storage.head(self._last.path)
-        return CurrentFile(self._last.path, (entry.size, entry.modified))
+        if last is not None and not last.of_catalog:
+            paths = [last.path, *metadata_files.spellings(last.number + 1)]
+            entry, *later = in_parallel(lambda path: _head(storage, path), paths)
+            if entry is not None and not any(later):
+                return _current(entry)
+        self._last = metadata_files.find_newest(storage)
+        return _current(storage.head(self._last.path))
+
+
+def _head(storage: Storage, path: str) -> Entry | None:
+    try:
+        return storage.head(path)
+    except ObjectNotFoundError:
+        return None
+
+
+def _current(entry: Entry) -> CurrentFile:
+    return CurrentFile(entry.path, (entry.size, entry.modified))
 
 
 @dataclass(frozen=True, slots=True)

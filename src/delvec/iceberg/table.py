@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -30,13 +31,19 @@ from delvec.row_delta import Execution, Outcome, Request, RowCounts, RowDelta, W
 from delvec.schema import Schema
 from delvec.storage import Storage, open_storage
 
+_OPTIONS_SECONDS = 300  # credentials last longer; a new storage has to connect again
+
 
 class _Newest:
-    """The newest metadata of a table, read again only if the pointer has moved. Threads may share it."""
+    """The newest metadata of a table, read again only if the pointer has moved. Threads may share it.
+
+    Credentials that a catalog gives expire: after some minutes the storage gets those of its last answer.
+    """
 
     def __init__(self, storage: Storage, pointer: Pointer) -> None:
-        self._storage = storage
+        self.storage = storage
         self._pointer = pointer
+        self._options_at = time.monotonic()
         self._lock = threading.Lock()
         self._last: tuple[CurrentFile, TableMetadata] | None = None
 
@@ -48,10 +55,18 @@ class _Newest:
     def read(self) -> tuple[str, TableMetadata]:
         """Path and content of the newest metadata file."""
         with self._lock:
-            current = self._pointer.current(self._storage)
+            current = self._pointer.current(self.storage)
+            self._renew(current.options)
             if self._last is None or self._last[0] != current:
-                self._last = current, metadata_files.read_metadata(self._storage, current.path)
+                self._last = current, metadata_files.read_metadata(self.storage, current.path)
             return current.path, self._last[1]
+
+    def _renew(self, options: Mapping[str, str] | None) -> None:
+        now = time.monotonic()
+        if options is not None and now - self._options_at > _OPTIONS_SECONDS:
+            self._options_at = now
+            if dict(options) != self.storage.options:
+                self.storage = Storage(self.storage.root, options)
 
 
 class IcebergTable:
@@ -66,7 +81,6 @@ class IcebergTable:
     def __init__(
         self, storage: Storage, pointer: Pointer | None = None, *, credentials: tuple[str, ...] = ()
     ) -> None:
-        self.storage = storage
         self.credentials = credentials
         self._newest = _Newest(storage, pointer or FolderPointer())
         self._ref: str | None = None
@@ -90,6 +104,10 @@ class IcebergTable:
     def relocated(self) -> IcebergTable:
         """The same table, with all files below its recorded location taken from where it is now."""
         return self._copy(ref=self._ref, relocate=True)
+
+    @property
+    def storage(self) -> Storage:
+        return self._newest.storage
 
     @property
     def location(self) -> str:
@@ -168,7 +186,7 @@ class IcebergTable:
 
     def _copy(self, *, ref: str | None, relocate: bool) -> IcebergTable:
         copy = object.__new__(IcebergTable)
-        copy.storage, copy._newest, copy.credentials = self.storage, self._newest, self.credentials
+        copy._newest, copy.credentials = self._newest, self.credentials
         copy._ref, copy._relocate = ref, relocate
         return copy
 
