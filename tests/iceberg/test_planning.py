@@ -193,6 +193,42 @@ def test_only_manifests_of_matching_partitions_are_read(tmp_path):
         assert (where, len(plan.files), plan.skipped) == (where, files, skipped)
 
 
+def test_only_delete_manifests_of_the_partitions_left_are_read(tmp_path):
+    written = writer(tmp_path, 2, partition_by=["p", "truncate[1](s)"])
+    files = {}
+    for p in (0, 1, None):
+        files[p] = written.add_file([{"id": 1, "p": p, "s": f"{p}x"}, {"id": 2, "p": p, "s": f"{p}y"}])
+    written.commit()
+    for file in files.values():
+        written.delete_positions({file: [0]})
+        written.commit()
+    of_zero = written.delete_keys([{"id": 2}], on=["id"], partition={"p": 0, "s": "0"})
+    written.commit()
+    written.replace_spec([])
+    of_all = written.delete_keys([{"id": 3}], on=["id"])
+    written.commit()
+    table = opened(written)
+    whole = groups_of(table.snapshot().plan())
+    assert whole[files[0].path] >= {of_zero.path, of_all.path}
+    for where, manifests in [
+        ("p = 0", 1 + 2 + 1),
+        ("p = 1", 1 + 1 + 1),
+        ("p is null", 1 + 1 + 1),
+        ("s = '1x'", 1 + 1 + 1),
+        ("p = 7", 0 + 1),
+        ("p = 0 or p is null", 1 + 3 + 1),
+    ]:
+        MANIFESTS.clear()
+        snapshot = table.snapshot()
+        found = []
+        condition = parse(where, snapshot.schema)
+        reads = reads_of(table, lambda s=snapshot, c=condition, f=found: f.append(s.plan(c)))
+        assert (where, reads) == (where, 1 + manifests)
+        assert groups_of(found[0]) == {path: whole[path] for path in paths(found[0])}
+        chosen = found[0].files.column("file_id").combine_chunks()
+        assert groups_of(table.snapshot().plan(among=chosen)) == groups_of(found[0])
+
+
 def test_a_manifest_without_counts_is_read(tmp_path):
     written = writer(tmp_path, 1)
     names = ("added_files_count", "existing_files_count")

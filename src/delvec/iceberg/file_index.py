@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec.chunked import Rows, one_chunk, rows_of
+from delvec.iceberg.delete_manifests import needed_for
 from delvec.iceberg.delete_scopes import DeleteScopes, find_scopes
 from delvec.iceberg.live_files import FILE_ID, LiveFiles, manifests_of
 from delvec.iceberg.manifest_facts import ManifestFacts
@@ -72,14 +73,26 @@ class FileIndex:
 
     def deletes_of(self, candidates: Candidates, rows: Rows) -> tuple[DeleteScopes, pa.Table]:
         """The deletes of the candidates at ``rows`` of their entries, and where each file finds its own."""
-        deletes = self.live.deletes()
-        if candidates.is_whole:
+        if candidates.is_whole and (len(rows) == len(candidates.entries) or self._has_all_deletes):
+            deletes = self.live.deletes()
             scopes, used = used_deletes(self.scopes, rows)
         else:
             chosen = rows_of(candidates.entries, rows)
+            deletes = self._deletes_for(chosen)
             scopes = find_scopes(chosen, deletes, self._specs)
             scopes, used = used_deletes(scopes, np.arange(len(chosen)))
         return scopes, deletes if len(used) == len(deletes) else rows_of(deletes, used)
+
+    @property
+    def _has_all_deletes(self) -> bool:
+        return self.live.is_loaded(self.live.delete_manifests)
+
+    def _deletes_for(self, entries: pa.Table) -> pa.Table:
+        """The live delete files of the manifests that may have one for these data files."""
+        numbers = self.live.delete_manifests
+        if not self._has_all_deletes:
+            numbers = numbers[needed_for(rows_of(self.live.manifests, numbers), entries, self._specs)]
+        return self.live.entries(numbers)
 
     def _among(self, file_ids: Rows) -> Candidates:
         is_whole = self.live.is_loaded(self.live.data_manifests)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from delvec.chunked import Mask, Rows, one_chunk
+from delvec.chunked import Mask, one_chunk
 from delvec.file_facts import ColumnPath, ColumnStats
 from delvec.iceberg.partition_ranges import SourceRange, says_something, source_range
 from delvec.iceberg.single_values import decode
@@ -56,8 +56,8 @@ class ManifestFacts:
     def _narrowed(
         self, stats: ColumnStats, spec_id: int, position: int, field: PartitionField, source: DataType
     ) -> ColumnStats:
-        has_field, index = self._summary_index(spec_id, position)
-        items = self._summaries.values.take(pa.array(index, mask=~has_field))
+        has_summary, items = summaries_at(self._summaries, position)
+        has_field = has_summary & (self._spec_ids == spec_id)
         low, high = (decode(items.field(name), field.type) for name in ("lower", "upper"))
         known = source_range(field, source, low, high)
         nowhere = pa.repeat(pa.scalar(value=False), self.count)
@@ -65,13 +65,13 @@ class ManifestFacts:
         known = SourceRange(known.lower, known.upper, nowhere, prefix, known.hashed)
         return narrowed(stats, known, pa.array(has_field), _null_counts(items, low.type))
 
-    def _summary_index(self, spec_id: int, position: int) -> tuple[Mask, Rows]:
-        """Which manifests have a summary of the field, and where it is among the summaries."""
-        lists = self._summaries
-        offsets = lists.offsets.to_numpy()
-        lengths = np.diff(offsets)
-        has_field = (self._spec_ids == spec_id) & (lengths > position)
-        return has_field, np.where(has_field, offsets[:-1] + position, 0)
+
+def summaries_at(summaries: pa.LargeListArray, position: int) -> tuple[Mask, pa.StructArray]:
+    """Which manifests have a summary at ``position`` of their list, and these summaries."""
+    offsets = summaries.offsets.to_numpy()
+    has_summary = np.diff(offsets) > position
+    index = np.where(has_summary, offsets[:-1] + position, 0)
+    return has_summary, summaries.values.take(pa.array(index, mask=~has_summary))
 
 
 def _null_counts(items: pa.StructArray, kind: pa.DataType) -> pa.Array:
