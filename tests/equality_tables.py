@@ -95,7 +95,7 @@ class EqualityTable:
         name = f"deletes-{len(self.deletes)}.parquet"
         self.write(name, rows, given.pop("schema", None))
         self.model_deletes.append(([dict(row) for row in rows], tuple(columns), sequence, partition))
-        ids = {f.name: f.field_id for f in (*self.schema, *self.dropped)}
+        ids = ids_by_path((*self.schema, *self.dropped))
         self.deletes.append(
             {
                 "kind": plans.EQUALITY_FILE,
@@ -172,8 +172,24 @@ class EqualityTable:
         return [{name: row.get(name) for name in names} for row in rows]
 
 
+def ids_by_path(fields: Iterable[Field], parent: str = "") -> dict[str, int | None]:
+    found: dict[str, int | None] = {}
+    for f in fields:
+        found[parent + f.name] = f.field_id
+        if isinstance(f.type, Struct):
+            found |= ids_by_path(f.type, f"{parent}{f.name}.")
+    return found
+
+
 def key_of(row: Row, columns: Iterable[str]) -> tuple[Any, ...]:
-    return tuple(_comparable(row.get(name)) for name in columns)
+    """Null in a struct differs from a struct that is null."""
+    return tuple(_comparable(_value(row, *name.split("."))) for name in columns)
+
+
+def _value(row: Row | None, name: str, *inner: str) -> Any:
+    if row is None:
+        return "no struct"
+    return _value(row.get(name), *inner) if inner else row.get(name)
 
 
 def _comparable(value: Any) -> Any:

@@ -50,7 +50,7 @@ def row(number: int) -> dict[str, Any]:
         "id": None if number % 17 == 3 else number,
         "name": None if number % 11 == 4 else f"n{number % 7}",
         "v": [0.0, -0.0, float("nan"), 1.5, None][number % 5],
-        "s": None if number % 13 == 5 else {"x": number % 3, "y": None},
+        "s": None if number % 13 == 5 else {"x": None if number % 6 == 5 else number % 3, "y": None},
     }
 
 
@@ -72,6 +72,9 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> EqualityTable:
     table.delete(keys(4, 5, 6), ["id", "name"], 7)
     table.delete([{"v": -0.0}, {"v": float("nan")}], ["v"], 4)
     table.delete([{"v": None}], ["v"], 2)
+    table.delete(
+        [{"s": {"x": 2}, "id": 14}, {"s": None, "id": 5}, {"s": {"x": None}, "id": 18}], ["s.x", "id"], 6
+    )
     table.delete(keys(40, 46), ["name", "v", "id"], 9)
     return table
 

@@ -202,7 +202,8 @@ class _PartReader:
             values = None if index is None else pc.struct_field(values, index)
             default = None if is_null or values is not None else field.initial_default
         if values is None:
-            return pa.repeat(pa.scalar(default, kind), count)
+            value = default is None if column.is_null else default
+            return pa.repeat(pa.scalar(value, kind), count)
         return key_values(values, column)
 
     def _names(self) -> list[str]:

@@ -1,7 +1,8 @@
 """Equality files: which apply to which data files, as a description that can be loaded.
 
     A row is deleted if an equality file that applies to its data file has a row with the same values in the
-    columns that it compares. Null equals null. Other columns of an equality file are ignored.
+    columns that it compares. Null equals null; but a field of a struct that is null differs from a null
+    field of a struct that is there. Other columns of an equality file are ignored.
 
     An equality file applies to the data files of its group whose data sequence is below its own sequence.
     A sequence that is not recorded excludes nothing.
@@ -49,15 +50,17 @@ recorded is the largest number.
 class KeyColumn:
     """A column that equality files compare.
 
-    path    its names in ``ScanPlan.stored_schema``, outermost first
-    names   the names that it and the structs around it may have in an equality file without field ids,
-            outermost first
+    path     its names in ``ScanPlan.stored_schema``, outermost first
+    names    the names that it and the structs around it may have in an equality file without field ids,
+             outermost first
+    is_null  what is compared is whether the column is null: of structs around a compared column
     """
 
     field_id: int
     path: ColumnPath
     type: DataType
     names: tuple[tuple[str, ...], ...]
+    is_null: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +210,9 @@ def _is_used(layer: EqualityLayer) -> Mask:
 
 
 def key_columns(plan: ScanPlan, field_ids: Sequence[int]) -> tuple[KeyColumn, ...]:
-    """The columns of these ids; refused if the table never had one, or if its values cannot be compared."""
+    """The columns of these ids, and the structs around them; refused if the table never had one, or if its
+    values cannot be compared.
+    """
     known = {column.field_id: column for column in _columns(plan, plan.stored_schema)}
     for field_id in field_ids:
         if field_id not in known:
@@ -223,7 +228,13 @@ def key_columns(plan: ScanPlan, field_ids: Sequence[int]) -> tuple[KeyColumn, ..
                 f"{plan.location}",
                 feature=f"equality delete by {kind}",
             )
-    return tuple(known[field_id] for field_id in field_ids)
+    columns: dict[tuple[ColumnPath, bool], KeyColumn] = {}
+    for column in (known[field_id] for field_id in field_ids):
+        for depth in range(1, len(column.path)):
+            (struct,) = (other for other in known.values() if other.path == column.path[:depth])
+            columns[struct.path, True] = replace(struct, type=Primitive("boolean"), is_null=True)
+        columns[column.path, False] = column
+    return tuple(columns.values())
 
 
 def _columns(

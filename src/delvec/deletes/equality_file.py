@@ -34,7 +34,8 @@ def read_keys(
             file = pq.ParquetFile(source, pre_buffer=True, coerce_int96_timestamp_unit="us")
             _verify_count(file.metadata.num_rows, rows)
             paths = [stored_path(file.schema_arrow, column) for column in columns]
-            table = file.read(columns=[".".join(path) for path in paths])
+            needed = [path for path, column in zip(paths, columns, strict=True) if not column.is_null]
+            table = file.read(columns=[".".join(path) for path in needed])
             return [_values(table, path, column) for path, column in zip(paths, columns, strict=True)]
     except FormatError as error:
         raise error.at(place) from None
@@ -92,6 +93,8 @@ def _values(table: pa.Table, path: StoredPath, column: KeyColumn) -> pa.ChunkedA
 
 def key_values(values: pa.Array | pa.ChunkedArray, column: KeyColumn) -> pa.Array | pa.ChunkedArray:
     """The values in the Arrow type of the table's column."""
+    if column.is_null:
+        return pc.is_null(values)
     target = arrow_type(column.type)
     if isinstance(values.type, pa.BaseExtensionType):
         values = (

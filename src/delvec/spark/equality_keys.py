@@ -77,14 +77,21 @@ def _read(
     """The expressions of each key, and the path of the file."""
     schema = StructType([])
     for path, column in zip(paths, layer.columns, strict=True):
+        if column.is_null:
+            continue  # the struct is read for a field in it
         schema = _with_path(schema, path, raw_type(column.type) or spark_type(column.type))
     frame = reader.read(list(places), schema, rows=layer.rows or 0, by_folder_names=False)
     keys = [
         f"{text} AS {name}_{part}"
         for name, path, column in zip(key_names(layer.columns), paths, layer.columns, strict=True)
-        for part, text in enumerate(key_expressions(".".join(map(quoted, path)), column.type))
+        for part, text in enumerate(key_expressions(_value(path, column), column.type))
     ]
     return frame.selectExpr(*keys, f"{METADATA}.file_path AS {_FILE}")
+
+
+def _value(path: StoredPath, column: KeyColumn) -> str:
+    value = ".".join(map(quoted, path))
+    return f"({value} IS NULL)" if column.is_null else value
 
 
 def _with_path(struct: StructType, path: StoredPath, kind: SparkDataType) -> StructType:

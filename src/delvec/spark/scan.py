@@ -296,7 +296,8 @@ class _GroupScan:
         constant = next((c for c in self.group.constants if c.name == field.name), None)
         if constant is not None:
             return quoted(constant.physical_name)
-        return stored_value(field, column.path[1:])
+        value = stored_value(field, column.path[1:])
+        return f"({value} IS NULL)" if column.is_null else value
 
     def _file_key(self, files: DataFrame) -> FileKey:
         """The group's key; the path itself if Spark returns other paths than delvec computed."""

@@ -72,6 +72,8 @@ def stored_value(stored: Field, path: ColumnPath) -> str:
 def _raw_default(field: Field) -> str:
     """The initial default in the form that files store."""
     kind = raw_type(field.type)
+    if isinstance(field.type, Struct):
+        return "NULL" if field.initial_default is None else "0"  # only compared with null
     if kind is None:
         return f"CAST({default_value(field)} AS {type_text(field.type)})"
     if field.initial_default is None:
