@@ -1,4 +1,6 @@
-"""Only `delta/` and `detect` name things of Delta: its properties, its log folder, its metrics."""
+"""Only `delta/` and `detect` name things of Delta: its properties, its log folder, its metrics; and only
+`iceberg/` and `detect` those of Iceberg: its properties, its metadata files, the members of its metadata.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import ast
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,6 +23,17 @@ NEUTRAL = sorted(path for path in SOURCE.rglob("*.py") if path.relative_to(SOURC
 # delta.`path` is SQL that users write; delta.appendOnly is a property.
 _PROPERTY = re.compile(r"(?<![\w.`])delta\.[A-Za-z]")
 _LOG = re.compile(r"\b_delta_log\b")
+
+_ICEBERG = re.compile(
+    r"\b(?:write|commit|history\.expire|schema\.name-mapping)\.[a-z]+[.-][a-z]+"
+    r"|\bversion-hint\b|\.metadata\.json\b|\bmanifest[- ]lists?\b|\bsnapshot-(?:id|log)\b"
+    r"|\b(?:total|added|deleted)-(?:records|data-files|delete-files|position-deletes|equality-deletes|dvs)\b"
+)
+NOT_ICEBERG = sorted(
+    path
+    for path in SOURCE.rglob("*.py")
+    if path.relative_to(SOURCE).parts[0] not in ("iceberg", "detect.py", "puffin")  # Puffin is Iceberg's
+)
 
 _ALLOWED = {
     ("statements/run_show.py", "numFiles"),
@@ -36,10 +50,15 @@ def metric_names() -> set[str]:
     return {text for text in texts if isinstance(text, str) and re.fullmatch(r"[a-z]+([A-Z]\w*)+", text)}
 
 
-def texts(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def texts(path: Path) -> list[tuple[int, str]]:
     """Strings, the constant parts of f-strings, and comments, with their lines. Names of variables are left
     out.
     """
+    return list(_texts(path))
+
+
+def _texts(path: Path) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
@@ -57,6 +76,24 @@ def words_of_delta(path: Path) -> list[str]:
         matches = [*_PROPERTY.findall(text), *_LOG.findall(text), *names.findall(text)]
         found += [f"{inside}:{line}: {match}" for match in matches if (inside, match) not in _ALLOWED]
     return found
+
+
+def words_of_iceberg(path: Path) -> list[str]:
+    return [f"{line}: {match}" for line, text in texts(path) for match in _ICEBERG.findall(text)]
+
+
+def test_no_other_module_names_things_of_iceberg() -> None:
+    found = {path.relative_to(SOURCE).as_posix(): words_of_iceberg(path) for path in NOT_ICEBERG}
+    assert {path: words for path, words in found.items() if words} == {}
+
+
+@pytest.mark.parametrize(
+    "text", ['"write.delete.mode"', "# the manifest list", 'f"{x} total-records"', '"v1.metadata.json"']
+)
+def test_such_a_name_of_iceberg_is_found(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(f"{text}\n")
+    assert words_of_iceberg(path)
 
 
 def test_the_metrics_are_known() -> None:

@@ -8,6 +8,7 @@ from connector_rows import connector_rows
 from delvec import sql
 from delvec.detect import open_table
 from delvec.table import Table
+from delvec.verify import verify_table
 from rows import multiset
 from scanning import collected, same
 
@@ -40,7 +41,9 @@ def plain_row(row):
 
 
 def files_agree(table, snapshot):
-    plan = open_table(table.location).snapshot(snapshot).plan()
+    source = open_table(table.location)
+    plan = source.snapshot(snapshot).plan()
+    assert verify_table(source, version=snapshot).findings == ()
     columns = ["location", "record_count", "size", "spec_id"]
     found = {tuple(row.values()) for row in plan.files.select(columns).to_pylist()}
     theirs = table.data_files(snapshot)
