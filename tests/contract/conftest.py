@@ -49,7 +49,9 @@ def _kinds(test):
 
 
 def _marks(test, kind):
-    """On a kind that is not whole, and is only read, tests are slow that do not ask for every kind."""
-    reads = test.get_closest_marker("reads")
-    rare = not kind.writes and not kind.whole and not reads.kwargs.get("every")
+    """On kinds that are only read some tests are slow: see `contract.kinds`."""
+    if kind.writes:
+        return []
+    asked = test.get_closest_marker("reads").kwargs
+    rare = asked.get("rare") or not (kind.whole or asked.get("every"))
     return [pytest.mark.slow] if rare else []

@@ -10,7 +10,7 @@ from delvec.predicate import SPARK_DEFAULTS
 from delvec.recorded_count import recorded_rows
 from executed_plans import executed
 
-pytestmark = [pytest.mark.spark, pytest.mark.reads]
+pytestmark = [pytest.mark.spark, pytest.mark.reads(rare=True)]
 
 DDL = "id bigint, p int, name string"
 ROWS = [(p * 100 + n, p, f"n{n}" if n % 4 else None) for p in range(4) for n in range(10)]
@@ -173,6 +173,7 @@ def test_a_query_stays_at_its_version(kind, spark, tmp_path):
     assert sql(spark, query + " WHERE id > 4").collect()[0][0] == 10 == table.count("id > 4")
 
 
+@pytest.mark.reads
 @pytest.mark.usefixtures("in_spark")
 def test_the_command(delvec, kind, history, started):
     table, versions = history

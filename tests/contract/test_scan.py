@@ -60,6 +60,7 @@ def test_files_of_equal_size_with_and_without_vectors(kind, spark, tmp_path):
     same(opened(spark, lake).to_df(), lake.live)
 
 
+@pytest.mark.reads(rare=True)
 def test_rows_after_the_last_deleted_one(kind, spark, tmp_path):
     """They have no words, and are not looked up in the next file's."""
     lake = kind.lake(tmp_path / "t", NUMBERS)
@@ -91,6 +92,7 @@ def test_vectors_in_the_log_and_in_files(kind, spark, tmp_path, inline):
     same(opened(spark, lake).to_df(), lake.live)
 
 
+@pytest.mark.reads(rare=True)
 @pytest.mark.usefixtures("applied")
 def test_vectors_without_statistics(kind, spark, tmp_path):
     lake = kind.lake(tmp_path / "t", NUMBERS, stats=False)
@@ -100,6 +102,7 @@ def test_vectors_without_statistics(kind, spark, tmp_path):
     same(opened(spark, lake).to_df(), lake.live)
 
 
+@pytest.mark.reads(rare=True)
 @pytest.mark.usefixtures("applied")
 def test_the_row_based_reader(kind, spark, tmp_path, conf):
     conf("spark.sql.parquet.enableVectorizedReader", "false")
@@ -120,6 +123,7 @@ def test_hundreds_of_small_vectors(kind, spark, tmp_path):
     same(opened(spark, lake).to_df(), lake.live)
 
 
+@pytest.mark.reads(rare=True)
 def test_vectors_loaded_on_the_executors(kind, spark, tmp_path, monkeypatch):
     from delvec.spark import scan
 
@@ -135,6 +139,7 @@ def test_vectors_loaded_on_the_executors(kind, spark, tmp_path, monkeypatch):
     assert "MapInArrow" in frame._jdf.queryExecution().toString()
 
 
+@pytest.mark.reads(rare=True)
 def test_executors_without_what_it_takes_are_told_of(kind, spark, tmp_path, monkeypatch):
     from delvec.errors import UnsupportedFeatureError
     from delvec.spark import scan
@@ -151,6 +156,7 @@ def test_executors_without_what_it_takes_are_told_of(kind, spark, tmp_path, monk
         opened(spark, lake).to_df()
 
 
+@pytest.mark.reads(rare=True)
 def test_chunks_too_large_to_broadcast(kind, spark, tmp_path, monkeypatch, conf):
     from delvec.spark import scan
 
@@ -162,6 +168,7 @@ def test_chunks_too_large_to_broadcast(kind, spark, tmp_path, monkeypatch, conf)
     same(opened(spark, lake).to_df(), lake.live)
 
 
+@pytest.mark.reads(rare=True)
 @pytest.mark.usefixtures("applied")
 def test_the_scan_joined_with_itself(kind, spark, tmp_path):
     lake = kind.lake(tmp_path / "t", NUMBERS)
@@ -268,6 +275,7 @@ def test_many_files_whose_names_repeat_across_partitions(kind, spark, tmp_path, 
     same(opened(spark, lake).to_df(), lake.live)
 
 
+@pytest.mark.reads(rare=True)
 def test_many_files_with_a_dead_file_of_a_live_name(kind, spark, tmp_path):
     lake = kind.lake(tmp_path / "t", PARTED, partition_by=["p"])
     for p in range(40):
@@ -278,6 +286,7 @@ def test_many_files_with_a_dead_file_of_a_live_name(kind, spark, tmp_path):
     same(opened(spark, lake).to_df(), lake.live)
 
 
+@pytest.mark.reads(rare=True)
 @pytest.mark.parametrize("folder", ["stale", "p=text", "q=1", "p=1/q=2"])
 def test_many_files_beside_folders_that_fit_no_partitioning(kind, spark, tmp_path, folder):
     lake = kind.lake(tmp_path / "t", PARTED, partition_by=["p"])
@@ -289,6 +298,7 @@ def test_many_files_beside_folders_that_fit_no_partitioning(kind, spark, tmp_pat
     same(opened(spark, lake).to_df(), lake.live)
 
 
+@pytest.mark.reads(rare=True)
 @pytest.mark.parametrize("layout", [FLAT, PREFIX])
 @pytest.mark.parametrize("partition_by", [(), ("p",)])
 def test_many_files_without_folders_of_partitions(kind, spark, tmp_path, layout, partition_by):
@@ -307,6 +317,7 @@ def test_many_files_in_folders_that_look_like_partitions(kind, spark, tmp_path):
     same(opened(spark, lake).to_df(), lake.live)
 
 
+@pytest.mark.reads(rare=True)
 @pytest.mark.parametrize("folder", ["_folder", ".folder", "_folder/{}", ".folder/{}"])
 def test_folders_that_hadoop_takes_for_hidden(kind, spark, tmp_path, folder):
     lake = kind.lake(tmp_path / "t", NUMBERS)
@@ -340,6 +351,7 @@ def test_names_of_odd_characters(kind, spark, tmp_path, count):
     same(opened(spark, lake).to_df(), lake.live)
 
 
+@pytest.mark.reads(rare=True)
 @pytest.mark.parametrize("count", [3, 40])
 def test_folders_with_colons(kind, spark, tmp_path, count):
     lake = kind.lake(tmp_path / "t:u", NUMBERS)
@@ -349,6 +361,7 @@ def test_folders_with_colons(kind, spark, tmp_path, count):
     same(opened(spark, lake).to_df(), lake.live)
 
 
+@pytest.mark.reads(rare=True)
 def test_names_without_an_ending(kind, spark, tmp_path):
     lake = kind.lake(tmp_path / "t", NUMBERS)
     for n in range(40):
@@ -357,6 +370,7 @@ def test_names_without_an_ending(kind, spark, tmp_path):
     same(opened(spark, lake).to_df(), lake.live)
 
 
+@pytest.mark.reads(rare=True)
 @pytest.mark.parametrize("count", [3, 40])
 @pytest.mark.parametrize("deleted", [(), (0,)])
 def test_a_missing_data_file_is_an_error_that_names_it(kind, spark, tmp_path, conf, count, deleted):
@@ -377,6 +391,7 @@ def test_a_missing_data_file_is_an_error_that_names_it(kind, spark, tmp_path, co
             read()
 
 
+@pytest.mark.reads(rare=True)
 def test_a_corrupt_data_file_is_an_error_that_names_it(kind, spark, tmp_path, conf):
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException

@@ -8,7 +8,7 @@ from contract.kinds import Change
 from scanning import collected, files_read
 from verbs import frame_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.reads]
+pytestmark = [pytest.mark.spark, pytest.mark.reads(rare=True)]
 
 DDL = "id bigint, p int, name string"
 
@@ -93,6 +93,7 @@ def test_names_hide_tables(ask):
     assert ask("SELECT ta.word FROM tb AS ta WHERE ta.id = 1") == [("one",)]
 
 
+@pytest.mark.reads
 def test_timestamps(ask, tables):
     times = {row["version"]: row["timestamp"] for row in collected(tables[0].history())}
     first, second, _ = tables[2]

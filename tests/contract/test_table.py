@@ -51,6 +51,7 @@ def test_what_a_table_says_of_itself(kind, spark, lake):
     assert repr(table) == f"Table({str(lake.root)!r}, {said})"
 
 
+@pytest.mark.reads(rare=True)
 def test_what_a_table_shows_in_a_notebook(kind, spark, lake):
     table = opened(spark, lake)
     shown = table._repr_html_()
@@ -117,6 +118,7 @@ def local_zone():
     time.tzset()
 
 
+@pytest.mark.reads(rare=True)
 def test_times_without_a_zone(spark, lake, conf, local_zone):
     """The versions are of 22:13:20, 22:15:00 and 22:16:40 UTC."""
     local_zone("Asia/Tokyo")
@@ -167,6 +169,7 @@ def test_where_and_columns(spark, lake):
     assert table.to_df(columns="id").columns == ["id"]
 
 
+@pytest.mark.reads(rare=True)
 def test_conditions_that_only_spark_can_parse(spark, lake):
     spark.udf.register("is_even", lambda i: i % 2 == 0, "boolean")
     table = opened(spark, lake)
@@ -176,6 +179,7 @@ def test_conditions_that_only_spark_can_parse(spark, lake):
     assert ids(table.to_df(where="exists(array(name), x -> reverse(x) = '3n')")) == reversed_names
 
 
+@pytest.mark.reads(rare=True)
 def test_unknown_columns_are_refused_by_name(spark, lake, conf):
     table = opened(spark, lake)
     with pytest.raises(InvalidOperationError, match="nmae"):
@@ -257,6 +261,7 @@ def test_a_corrupt_vector_is_an_error_that_names_it(spark, lake):
         opened(spark, lake).to_df()
 
 
+@pytest.mark.reads(rare=True)
 @pytest.mark.needs(VECTOR_FILES)
 def test_a_corrupt_vector_on_the_executors_is_named_too(spark, lake, monkeypatch):
     from pyspark.errors import PySparkException

@@ -56,6 +56,7 @@ class IcebergLake:
         self.operations: list[str] = []
         self._deletes: dict[LakeFile, frozenset[int]] = {}
         self._staged: list[LakeFile] = []
+        self._dropped = False
 
     @property
     def live(self) -> list[Any]:
@@ -103,7 +104,7 @@ class IcebergLake:
         ``operation`` is a name of another format: the table finds its own.
         """
         del operation
-        if not (self._staged or self._deletes):
+        if not (self._staged or self._deletes or self._dropped):
             return None
         deletes = {file.file: positions for file, positions in self._deletes.items()}
         if deletes and self.table.format_version > 2:
@@ -112,7 +113,7 @@ class IcebergLake:
             for file, positions in deletes.items():
                 self.table.delete_positions({file: positions}, referenced=True)
         self.files += self._staged
-        self._staged, self._deletes = [], {}
+        self._staged, self._deletes, self._dropped = [], {}, False
         return self._put(at=at and at * 1000)
 
     def replace_columns(self, schema: pa.Schema) -> None:
@@ -124,11 +125,16 @@ class IcebergLake:
         self.table.reorder_columns(schema.names)
         self.schema = schema
 
-    def forget(self, file: LakeFile) -> None:
-        """A version without the file, whose data stays where it is."""
+    def drop(self, file: LakeFile) -> None:
+        """The next commit is without the file, whose data stays where it is."""
         self.files.remove(file)
         self.table.remove_file(file.file)
-        self._put()
+        self._dropped = True
+
+    def forget(self, file: LakeFile) -> None:
+        """A version without the file."""
+        self.drop(file)
+        self.commit()
 
     def _put(self, **options: Any) -> int:
         self.versions.append(self.table.commit(**options))

@@ -70,7 +70,9 @@ def _change(lake: IcebergLake, change: Change) -> None:
     for file in list(lake.files):
         rows = enumerate(file.rows)
         found = {at: dict(row) for at, row in rows if at not in file.deleted and change.matches(dict(row))}
-        if found:
+        if len(found) + len(file.deleted) == len(file.rows):
+            lake.drop(file)
+        elif found:
             lake.delete(file, found)
         if change.new is not None:
             new += map(change.new, found.values())
