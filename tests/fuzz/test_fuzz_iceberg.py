@@ -23,8 +23,6 @@ from iceberg_tables import IcebergWriter
 from iceberg_tables.avro import rewritten
 from rows import multiset
 
-pytest.importorskip("delvec.deletes.equality")
-
 SCALE = int(os.environ.get("DELVEC_FUZZ_SCALE", "1"))
 CASES = 150 * SCALE
 MAX_CASE_SECONDS = 5.0

@@ -220,7 +220,6 @@ def edit_deletes(**members):
 @pytest.mark.parametrize("kind", ["ORC", "AVRO", "LANCE"])
 @pytest.mark.parametrize("equality", [False, True])
 def test_delete_files_of_other_formats(tmp_path, kind, equality):
-    pytest.importorskip("delvec.deletes.equality")
     table = IcebergWriter(tmp_path / "t", COLUMNS)
     file = table.add_file(numbers(0))
     table.commit()
@@ -244,7 +243,6 @@ def test_an_equality_delete_in_a_puffin_file(tmp_path):
 
 @pytest.mark.parametrize("ids", [None, [], [99]])
 def test_equality_deletes_without_their_columns(tmp_path, ids):
-    pytest.importorskip("delvec.deletes.equality")
     table = IcebergWriter(tmp_path / "t", COLUMNS)
     table.append(numbers(0))
     table.edit_entry = edit_deletes(equality_ids=ids)
@@ -254,7 +252,6 @@ def test_equality_deletes_without_their_columns(tmp_path, ids):
 
 
 def test_an_unknown_transform_filters_nothing(tmp_path):
-    pytest.importorskip("delvec.deletes.equality")
     table = IcebergWriter(tmp_path / "t", COLUMNS, partition_by=["p"], stats=False)
     unknown = IcebergWriter(tmp_path / "u", COLUMNS, partition_by=["zorder[3](p)"], stats=False)
     for each in (table, unknown):

@@ -16,8 +16,6 @@ from iceberg_tables.histories import MOMENT, TEXTS, History
 from plans import plan_where
 from rows import multiset
 
-pytest.importorskip("delvec.deletes.equality")
-
 SEEDS = [pytest.param(seed, marks=[pytest.mark.slow] if seed >= 12 else []) for seed in range(150)]
 
 

@@ -125,7 +125,7 @@ def test_partition_evolution_with_every_transform(iceberg_table):
 
     def insert(first):
         table.sql(
-            f"INSERT INTO {{t}} SELECT id, concat('name', id % 5), date_add(DATE '2023-12-20', id), "
+            f"INSERT INTO {{t}} SELECT id, concat('name', id % 5), date_add(DATE '2023-12-20', int(id)), "
             f"TIMESTAMP '1969-12-31 20:00:00' + make_interval(0, 0, 0, 0, id), CAST(id / 4 AS DECIMAL(9, 2)) "
             f"FROM range({first}, {first + 24})"
         )
