@@ -253,6 +253,6 @@ def _errors_at(location: str) -> Iterator[None]:
         yield
     except FormatError as error:
         raise error.at(location) from error.__cause__
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
         raise FormatError(f"data file cannot be read as Parquet: {reason}", path=location) from error

@@ -41,7 +41,7 @@ def read_keys(
         raise error.at(place) from None
     except ObjectNotFoundError:
         raise FormatError("equality file is missing, expected values of deleted rows", path=place) from None
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
         raise FormatError(f"equality file cannot be read as Parquet: {reason}", path=place) from error
 

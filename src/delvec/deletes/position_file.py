@@ -46,7 +46,7 @@ def read_positions(
             return _positions(file, file_paths, only)
     except FormatError as error:
         raise error.at(place) from None
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
         raise FormatError(f"position file cannot be read as Parquet: {reason}", path=place) from error
 
