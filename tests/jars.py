@@ -59,6 +59,26 @@ DELTA = Package("io.delta", "delta-spark_4.1_2.13", "4.4.0")
 ICEBERG = Package("org.apache.iceberg", "iceberg-spark-runtime-4.1_2.13", "1.12.0")
 
 
+# Iceberg's reference REST catalog, and a server for it. The first group comes without its dependencies.
+_REST_BARE = (
+    "org.apache.iceberg:iceberg-open-api:1.11.0:test-fixtures",
+    "org.apache.iceberg:iceberg-core:1.11.0:tests",
+)
+_REST = (
+    "org.apache.iceberg:iceberg-core:1.11.0",
+    "org.apache.hadoop:hadoop-client-api:3.4.2",
+    "org.apache.hadoop:hadoop-client-runtime:3.4.2",
+    "org.xerial:sqlite-jdbc:3.50.3.0",
+    "org.slf4j:slf4j-simple:2.0.17",
+    "org.eclipse.jetty.ee10:jetty-ee10-servlet:12.1.2",
+    "org.eclipse.jetty.compression:jetty-compression-server:12.1.2",
+    "org.eclipse.jetty.compression:jetty-compression-gzip:12.1.2",
+)
+_EXCLUDE_ALL = (
+    "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+)
+
+
 class JarsUnavailableError(Exception):
     """The jars are not in the cache and cannot be fetched; the message says why."""
 
@@ -83,6 +103,35 @@ def s3a_jars() -> list[Path]:
     (client,) = _spark_jars().glob("hadoop-client-api-*.jar")
     version = client.stem.removeprefix("hadoop-client-api-")
     return _jars(Package("org.apache.hadoop", "hadoop-aws", version))
+
+
+def rest_catalog_jars() -> list[Path]:
+    """Iceberg's reference REST catalog with all it needs: 41 jars, 84 MB. Maven alone can fetch them."""
+    folder = cache() / "jars" / "iceberg-rest-catalog-1.11.0"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            if shutil.which("mvn") is None:
+                raise JarsUnavailableError("Iceberg's REST catalog cannot be fetched: Maven is absent")
+            with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+                pom, jars = Path(scratch, "pom.xml"), Path(scratch, "jars")
+                bare = [_dependency(name, _EXCLUDE_ALL) for name in _REST_BARE]
+                dependencies = "".join([*bare, *map(_dependency, _REST)])
+                pom.write_text(re.sub("<dependency>.*</dependency>", dependencies, _POM, flags=re.DOTALL))
+                goal = ["dependency:copy-dependencies", "-DincludeScope=runtime"]
+                problem = _run(["mvn", "-q", "-B", "-f", str(pom), *goal, f"-DoutputDirectory={jars}"])
+                if problem is not None:
+                    raise JarsUnavailableError(f"Iceberg's REST catalog cannot be fetched: {problem}")
+                jars.rename(folder)
+    return sorted(folder.glob("*.jar"))
+
+
+def _dependency(name: str, more: str = "") -> str:
+    group, artifact, version, *classifier = name.split(":")
+    tags = [("groupId", group), ("artifactId", artifact), ("version", version)]
+    tags += [("classifier", text) for text in classifier]
+    return f"<dependency>{''.join(f'<{tag}>{text}</{tag}>' for tag, text in tags)}{more}</dependency>\n"
 
 
 def _jars(package: Package) -> list[Path]:
@@ -159,5 +208,5 @@ def _artifact(name: str) -> str:
 
 
 if __name__ == "__main__":
-    for path in delta_jars() + iceberg_jars() + s3a_jars():
+    for path in delta_jars() + iceberg_jars() + s3a_jars() + rest_catalog_jars():
         sys.stdout.write(f"{path}\n")

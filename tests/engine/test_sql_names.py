@@ -310,5 +310,5 @@ def test_a_format_before_a_path_and_after_using(run, tmp_path):
     run(f"CREATE TABLE delta.`{tmp_path}/a` (id INT) USING delvec")
     run(f"CREATE TABLE delvec.`{tmp_path}/b` (id INT) USING delta")
     assert run(f"DESCRIBE DETAIL delvec.`{tmp_path}/b`")[0]["format"] == "delta"
-    with pytest.raises(InvalidOperationError, match="expected delvec or delta for"):
+    with pytest.raises(InvalidOperationError, match="expected delvec or delta or iceberg for"):
         run(f"CREATE TABLE delta.`{tmp_path}/c` (id INT) USING parquet")
