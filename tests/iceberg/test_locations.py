@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from delvec import detect
-from delvec.errors import FormatError
+from delvec.errors import FormatError, UnsupportedFeatureError
 from delvec.iceberg.locations import Locations
 from iceberg_tables.writer import IcebergWriter
 
@@ -53,6 +53,7 @@ def test_where_files_are(recorded, raw, expected):
         ("/lake/t", "/lake/t2/data/a.parquet", "/lake/t2/data/a.parquet"),  # another folder
         ("/lake/t", "s3://b/data/a.parquet", "s3://b/data/a.parquet"),
         ("warehouse/t", "warehouse/t/data/a.parquet", "/copy/t/data/a.parquet"),  # some tests of others
+        ("hdfs://h:80/t", "hdfs://h:80/t/data/a.parquet", "/copy/t/data/a.parquet"),
     ],
 )
 def test_where_files_of_a_copied_table_are(recorded, raw, expected):
@@ -73,6 +74,16 @@ def test_locations_that_are_none(raw):
         locations.resolve(raw)
     with pytest.raises(FormatError):
         locations.resolve_many(pa.array([raw]))
+
+
+def test_stores_that_delvec_does_not_know(tmp_path):
+    with pytest.raises(UnsupportedFeatureError, match="hdfs"):
+        both(Locations("hdfs://h:80/t"), "hdfs://h:80/t/data/a.parquet")
+    table = IcebergWriter(tmp_path / "t", COLUMNS, location="hdfs://h:80/t")
+    table.append([{"id": 1, "p": "a"}])
+    snapshot = detect.open_table(str(table.root), relocate=True).snapshot()
+    assert snapshot.details()["recorded location"] == "hdfs://h:80/t"
+    assert paths(snapshot.plan())[0].startswith(str(table.root))
 
 
 def test_relative_locations_need_relocate():

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from delvec import location
 from delvec.chunked import one_chunk
-from delvec.errors import FormatError
+from delvec.errors import FormatError, UnsupportedFeatureError
 
 _UNUSUAL = r"//|/\.|/$|\x00"  # below the table's location: a path with parts that normalizing drops
 
@@ -35,8 +35,10 @@ class Locations:
         if self.root is not None and raw.startswith(self._prefix):
             return location.unencoded(location.join(self.root, raw[len(self._prefix) :]))
         found = self._absolute(raw)
-        inside = location.relative(self.home or "", found)
-        return found if self.root is None or inside is None else location.join(self.root, inside)
+        if self.root is None or self.home is None:
+            return found
+        inside = location.relative(self.home, found)
+        return found if inside is None else location.join(self.root, inside)
 
     def resolve_many(self, raw: pa.Array | pa.ChunkedArray) -> pa.Array:
         """``resolve`` for a column; nulls stay null."""
@@ -60,8 +62,13 @@ class Locations:
 
     @property
     def home(self) -> str | None:
-        """The recorded location of the table in the form that delvec uses; None if it is a relative path."""
-        return location.unencoded(self.recorded) if location.is_absolute(self.recorded) else None
+        """The recorded location of the table in the form that delvec uses; None if it is a relative path, or
+        in a store that delvec does not know.
+        """
+        try:
+            return location.unencoded(self.recorded)
+        except (FormatError, UnsupportedFeatureError):
+            return None
 
     @property
     def _prefix(self) -> str:
@@ -71,9 +78,6 @@ class Locations:
         try:
             return location.unencoded(raw)
         except FormatError as error:
-            hint = (
-                ""
-                if self.home is not None
-                else "; the table's own location is relative: open it with relocate=True"
-            )
-            raise FormatError(error.message + hint, path=self.recorded) from None
+            hint = "; the table's own location is relative: open it with relocate=True"
+            is_relative = not location.is_absolute(self.recorded)
+            raise FormatError(error.message + hint * is_relative, path=self.recorded) from None

@@ -64,12 +64,20 @@ def _arrow_table(rows: Any, schema: Schema | None) -> pa.Table:
 
 def _plain(table: pa.Table) -> pa.Table:
     """The table in types that Spark accepts."""
+    for at, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(at, field.name, _decoded(table.column(at)))
     return table.cast(pa.schema([field.with_type(_spark_arrow(field.type)) for field in table.schema]))
 
 
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values of a dictionary column. Arrow has no way to decode one whose values are views."""
+    kind = _spark_arrow(column.type.value_type)
+    chunks = [chunk.dictionary.cast(kind).take(chunk.indices) for chunk in column.chunks]
+    return pa.chunked_array(chunks, kind)
+
+
 def _spark_arrow(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_dictionary(kind):
-        return _spark_arrow(kind.value_type)
     if pa.types.is_large_string(kind) or str(kind) == "string_view":
         return pa.string()
     if pa.types.is_large_binary(kind) or str(kind) == "binary_view":
