@@ -39,6 +39,8 @@ EQUALITY_FILE = "equality-file"
 DELETION_VECTOR = "deletion-vector"
 FULL_ROW = "full-row"
 
+_FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
 _ENTRY = pa.struct([("manifest", pa.string()), ("position", pa.int64())])
 
 FILES_SCHEMA = pa.schema(
@@ -199,19 +201,36 @@ class ScanPlan:
         """Number of deleted rows of each file, int64; null where the metadata does not record it.
 
         A position file may repeat a row or name other data files, so its count says nothing about one file.
+        An equality file has values, and not rows.
         """
         vector, group = self.files.column("vector"), self.files.column("delete_group")
         counts = pc.if_else(pc.is_null(vector), 0, self.deletes.column("cardinality").take(vector))
+        if group.null_count == len(group):
+            return counts
+        unknown = len(self.delete_groups)
+        groups = np.minimum(pc.fill_null(group, unknown + 1).to_numpy(), unknown + 1)
+        groups[pc.is_valid(group).to_numpy() & (groups > unknown)] = unknown
+        by_position, by_value = self._newest_of_groups()
+        data = pc.fill_null(self.files.column("data_sequence"), _FIRST + 1).to_numpy()
         # A vector replaces the file's position files.
-        replaced = pc.and_(pc.is_valid(vector), pc.is_in(group, value_set=self._position_groups()))
-        is_recorded = pc.or_(pc.is_null(group), replaced)
-        return pc.if_else(is_recorded, counts, pa.scalar(None, pa.int64()))
+        may_apply = (by_position[groups] >= data) & pc.is_null(vector).to_numpy()
+        may_apply |= by_value[groups] > data
+        return pc.if_else(pa.array(may_apply), pa.scalar(None, pa.int64()), counts)
 
-    def _position_groups(self) -> pa.Array:
-        """The groups that hold position files only."""
-        is_file = pc.equal(self.deletes.column("kind"), POSITION_FILE).to_numpy()
-        groups = [n for n, rows in enumerate(self.delete_groups) if is_file[np.array(rows, np.int64)].all()]
-        return pa.array(groups, pa.int32())
+    def _newest_of_groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The largest sequence of the position files and of the equality files of each group; then of a group
+        that is not known, and of no group. Deletes that are not understood may delete anything.
+        """
+        kinds = self.deletes.column("kind").to_pylist()
+        sequences = pc.fill_null(self.deletes.column("sequence"), _LAST).to_pylist()
+        newest = np.full((2, len(self.delete_groups) + 2), _FIRST)
+        newest[:, len(self.delete_groups)] = _LAST
+        for number, deletes in enumerate(self.delete_groups):
+            for delete in deletes:
+                row = 0 if kinds[delete] == POSITION_FILE else 1
+                sequence = _LAST if kinds[delete] not in (POSITION_FILE, EQUALITY_FILE) else sequences[delete]
+                newest[row, number] = max(newest[row, number], sequence)
+        return newest[0], newest[1]
 
 
 def share_of_rows(files: pa.Table, counts: pa.ChunkedArray) -> NDArray[np.float64]:

@@ -30,8 +30,10 @@ from delvec.change_plan import (
     ChangePlan,
 )
 from delvec.chunked import Rows
+from delvec.deletes.equality import EqualityDeletes
 from delvec.deletes.loader import DeleteLoader
 from delvec.deletes.sets import DeleteSets
+from delvec.errors import UnsupportedFeatureError
 from delvec.plan import ScanPlan
 from delvec.spark import scan
 from delvec.spark.load_on_executors import load_chunks
@@ -50,6 +52,11 @@ def changed_rows(
     if not len(plan.before):
         return []
     before, after = plan.before.plan, plan.after
+    for side in (before, after):
+        if EqualityDeletes.of(side).layers:
+            raise UnsupportedFeatureError(
+                f"a change feed of equality deletes cannot be read: {side.location}", feature="equality-file"
+            )
     places = after.files.column("location").combine_chunks().dictionary_encode()
     first = np.unique(places.indices.to_numpy(), return_index=True)[1]
     changed = _ChangedDeletes(spark, plan, loader, DeleteSets.of(before), DeleteSets.of(after))
