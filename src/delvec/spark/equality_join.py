@@ -12,7 +12,7 @@ the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +29,7 @@ from delvec.deletes.equality_set import SCOPE, SEQUENCE, EqualityDeleteSet, key_
 from delvec.deletes.loader import DeleteLoader
 from delvec.plan import ScanPlan
 from delvec.schema import DataType, Primitive
-from delvec.spark.equality_keys import key_expressions, keys_on_executors
+from delvec.spark.equality_keys import key_expressions, key_part, keys_on_executors
 from delvec.spark.file_paths import FileReader
 from delvec.spark.stored_values import raw_type
 from delvec.spark.types import spark_type
@@ -126,24 +126,39 @@ def _layer_join(
 ) -> LayerJoin:
     if not isinstance(keys, EqualityDeleteSet):
         return _key_join(layer, keys, own)
+    keys = keys.at(np.isin(keys.keys.column(SCOPE).to_numpy(), layer.scope))
     join = _chunk_join(spark, layer, keys, own)
-    return join or _key_join(layer, F.broadcast(_key_frame(spark, keys)), own)
+    if join is not None:
+        return join
+    frame = F.broadcast(_key_frame(spark, keys))
+    never_null = frozenset(n for n in key_names(keys.columns) if not keys.keys.column(n).null_count)
+    return _key_join(layer, frame, own, never_null, one_scope=len(np.unique(layer.scope)) == 1)
 
 
-def _key_join(layer: EqualityLayer, keys: DataFrame, own: str) -> LayerJoin:
+def _key_join(
+    layer: EqualityLayer,
+    keys: DataFrame,
+    own: str,
+    never_null: Set[str] = frozenset(),
+    *,
+    one_scope: bool = False,
+) -> LayerJoin:
+    """The join by keys. ``never_null``: columns that are null in no key, ``one_scope``: all keys and all data
+    files are of one scope. Then Spark can join by fewer values, which is faster.
+    """
     scope, sequence = f"{own}{SCOPE}", f"{own}{SEQUENCE}"
     right = {name: f"{own}deleted_{name}" for name in keys.columns}
-    deleted = keys.toDF(*right.values())
-    left = [
-        expression
-        for name, column in zip(_key_names(layer, own), layer.columns, strict=True)
-        for expression in key_expressions(name, column.type)
-    ]
-    pairs = zip(left, [right[name] for name in keys.columns if name not in (SCOPE, SEQUENCE)], strict=True)
-    condition = " AND ".join(f"{mine} <=> {theirs}" for mine, theirs in pairs)
-    condition += f" AND {scope} = {right[SCOPE]} AND {right[SEQUENCE]} > {sequence}"
+    conditions = []
+    for name, column in zip(key_names(layer.columns), layer.columns, strict=True):
+        for part, mine in enumerate(key_expressions(own + name, column.type)):
+            equals = "=" if name in never_null else "<=>"
+            conditions.append(f"{mine} {equals} {right[key_part(name, part)]}")
+    if not one_scope:
+        conditions.append(f"{scope} = {right[SCOPE]}")
+    conditions.append(f"{right[SEQUENCE]} > {sequence}")
     values = {scope: layer.scope, sequence: layer.sequence}
-    return LayerJoin(layer.columns, _key_names(layer, own), values, deleted, condition)
+    deleted = keys.toDF(*right.values())
+    return LayerJoin(layer.columns, _key_names(layer, own), values, deleted, " AND ".join(conditions))
 
 
 def _key_names(layer: EqualityLayer, own: str) -> list[str]:
@@ -162,7 +177,8 @@ def _key_frame(spark: SparkSession, keys: EqualityDeleteSet) -> DataFrame:
         arrays.append(values)
         fields.append(StructField(name, kind or spark_type(column.type)))
         expressions += [
-            f"{text} AS {name}_{part}" for part, text in enumerate(key_expressions(name, column.type))
+            f"{text} AS {key_part(name, part)}"
+            for part, text in enumerate(key_expressions(name, column.type))
         ]
     for name in (SCOPE, SEQUENCE):
         arrays.append(keys.keys.column(name))

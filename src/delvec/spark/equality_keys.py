@@ -32,6 +32,11 @@ def key_expressions(value: str, data_type: DataType) -> list[str]:
     return [value]
 
 
+def key_part(name: str, part: int) -> str:
+    """The column with one of the expressions of a key, in a table of keys."""
+    return f"{name}_{part}"
+
+
 def keys_on_executors(
     spark: SparkSession, reader: FileReader, storage: Storage, layer: EqualityLayer
 ) -> DataFrame:
@@ -82,7 +87,7 @@ def _read(
         schema = _with_path(schema, path, raw_type(column.type) or spark_type(column.type))
     frame = reader.read(list(places), schema, rows=layer.rows or 0, by_folder_names=False)
     keys = [
-        f"{text} AS {name}_{part}"
+        f"{text} AS {key_part(name, part)}"
         for name, path, column in zip(key_names(layer.columns), paths, layer.columns, strict=True)
         for part, text in enumerate(key_expressions(_value(path, column), column.type))
     ]
