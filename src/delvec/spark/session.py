@@ -76,9 +76,11 @@ def session_storage_options(
 def verify_credentials(spark: SparkSession, names: Sequence[str], place: str) -> None:
     """Refuse a read for which Spark's file system has no credentials. A catalog gave them to delvec only.
 
-    ``names``: the Hadoop settings of which one, for all buckets or for one, gives credentials.
+    ``names``: the Hadoop settings of which one, for all buckets or for one, gives credentials. Connect does
+    not show them to its clients, so there only Spark can tell.
     """
-    if not names or "AWS_ACCESS_KEY_ID" in os.environ:
+    is_connect = getattr(spark, "_sc", None) is None
+    if not names or is_connect or "AWS_ACCESS_KEY_ID" in os.environ:
         return
     settings = [key.removeprefix(_HADOOP) for key in _all_settings(spark) if key.startswith(_HADOOP)]
     if not any(_is_for(setting, name) for setting in settings for name in names):
