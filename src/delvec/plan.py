@@ -59,6 +59,7 @@ FILES_SCHEMA = pa.schema(
         pa.field("row_version", pa.int64()),
         pa.field("vector", pa.int32()),
         pa.field("delete_group", pa.int32()),
+        pa.field("own_deletes", pa.int32()),
         pa.field("match", pa.string(), nullable=False),
         pa.field("entry", _ENTRY),
         pa.field("carry", pa.int64()),
@@ -67,7 +68,7 @@ FILES_SCHEMA = pa.schema(
 """Columns of ``ScanPlan.files``. A column ``partition`` follows, whose type differs from table to table: a
 struct with the typed values of all fields of ``ScanPlan.specs``, null where the file's spec does not have it.
 
-file_id        ordinal of the file in its snapshot; the same in all plans of that snapshot
+file_id        number of the file in its snapshot; the same in all plans of that snapshot
 location       absolute, percent-decoded
 raw_location   the location as the metadata records it
 record_count   physical rows, deleted rows included; null: not recorded
@@ -77,7 +78,8 @@ data_sequence  sequence number of the file's rows; null: the format has none
 file_sequence  sequence number of the commit that added the file; null: the format has none
 first_row_id, row_version      row lineage
 vector         row of ``ScanPlan.deletes`` with the file's position vector; null: the file has no vector
-delete_group   index into ``ScanPlan.delete_groups``; null: no other delete may apply to the file
+delete_group   index into ``ScanPlan.delete_groups``; null: no delete that other files share may apply
+own_deletes    the same, for position files that are about this file alone; null: there are none
 match          ``all``: the condition is true for every live row; ``some``: it may be true for some rows
 entry          where the metadata records the file, for formats that delete entries by position
 carry          row of ``ScanPlan.carry``: what the format copies when it adds the file again
@@ -203,19 +205,28 @@ class ScanPlan:
         A position file may repeat a row or name other data files, so its count says nothing about one file.
         An equality file has values, and not rows.
         """
-        vector, group = self.files.column("vector"), self.files.column("delete_group")
+        vector = self.files.column("vector")
         counts = pc.if_else(pc.is_null(vector), 0, self.deletes.column("cardinality").take(vector))
-        if group.null_count == len(group):
+        groups = [self.files.column(name) for name in ("delete_group", "own_deletes")]
+        groups = [group for group in groups if group.null_count < len(group)]
+        if not groups:
             return counts
-        unknown = len(self.delete_groups)
-        groups = np.minimum(pc.fill_null(group, unknown + 1).to_numpy(), unknown + 1)
-        groups[pc.is_valid(group).to_numpy() & (groups > unknown)] = unknown
         by_position, by_value = self._newest_of_groups()
         data = pc.fill_null(self.files.column("data_sequence"), _FIRST + 1).to_numpy()
-        # A vector replaces the file's position files.
-        may_apply = (by_position[groups] >= data) & pc.is_null(vector).to_numpy()
-        may_apply |= by_value[groups] > data
+        may_apply = np.zeros(len(self.files), np.bool_)
+        for group in groups:
+            numbers = self._known_groups(group)
+            # A vector replaces the file's position files.
+            may_apply |= (by_position[numbers] >= data) & pc.is_null(vector).to_numpy()
+            may_apply |= by_value[numbers] > data
         return pc.if_else(pa.array(may_apply), pa.scalar(None, pa.int64()), counts)
+
+    def _known_groups(self, group: pa.ChunkedArray) -> NDArray[np.int32]:
+        """The groups as indices into `_newest_of_groups`."""
+        unknown = len(self.delete_groups)
+        numbers = np.minimum(pc.fill_null(group, unknown + 1).to_numpy(), unknown + 1)
+        numbers[pc.is_valid(group).to_numpy() & (numbers > unknown)] = unknown
+        return numbers
 
     def _newest_of_groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The largest sequence of the position files and of the equality files of each group; then of a group

@@ -52,9 +52,12 @@ def entries_of(table, snapshot_id, *contents):
 def groups_of(plan):
     """Of each file's path: the paths of the deletes in its group."""
     locations = plan.deletes.column("location").to_pylist()
-    groups = plan.files.column("delete_group").to_pylist()
-    members = [set() if g is None else {locations[row] for row in plan.delete_groups[g]} for g in groups]
-    return dict(zip(paths(plan), members, strict=True))
+    found = {path: set() for path in paths(plan)}
+    for column in ("delete_group", "own_deletes"):
+        for path, group in zip(found, plan.files.column(column).to_pylist(), strict=True):
+            if group is not None:
+                found[path] |= {locations[row] for row in plan.delete_groups[group]}
+    return found
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -101,6 +104,27 @@ def test_row_ids_are_null_where_the_manifest_has_none(tmp_path):
     table.edit_manifest = lambda record: record | {"first_row_id": None}
     table.append(rows_of(range(3)))
     assert plan_of(table).files.column("first_row_id").to_pylist() == [None]
+
+
+def test_row_ids_of_files_with_and_without_their_own(tmp_path):
+    table = writer(tmp_path, partition_by=[])
+    own = {1: 1000, 2: None, 3: 2000}
+
+    def edit(record):
+        number = record["data_file"]["record_count"]
+        return record | {"data_file": record["data_file"] | {"first_row_id": own.get(number)}}
+
+    table.edit_entry = edit
+    table.edit_manifest = lambda record: record | {"first_row_id": 50}
+    for size in (4, 1, 2, 3, 5):
+        table.add_file(rows_of(range(size)))
+    table.commit()
+    assert plan_of(table).files.column("first_row_id").to_pylist() == [50, 1000, 54, 2000, 56]
+    table.edit_manifest = lambda record: record | {"first_row_id": None}
+    table.append(rows_of(range(3)))
+    plan = plan_of(table)
+    assert plan.files.column("first_row_id").to_pylist() == [None] * 6
+    assert plan.files.column("row_version").null_count == 6
 
 
 def test_manifests_listed_in_the_metadata_of_version_1(tmp_path):
@@ -264,10 +288,25 @@ def test_position_files_of_a_file_and_of_a_partition(tmp_path):
     (by_bounds,) = table.delete_positions({files[1]: [1]})
     (by_reference,) = table.delete_positions({files[1]: [2]}, referenced=True)
     table.commit()
-    groups = groups_of(plan_of(table))
+    plan = plan_of(table)
+    groups = groups_of(plan)
     assert groups[files[0].path] == groups[files[2].path] == {of_partition.path}
     assert groups[files[1].path] == {by_bounds.path, by_reference.path}
     assert groups[files[3].path] == set()
+    assert plan.deleted_rows.to_pylist() == [None, None, None, 0]
+
+
+def test_files_with_position_files_of_their_own_share_the_deletes_of_all(tmp_path):
+    table = writer(tmp_path, 2, partition_by=[])
+    files = [table.add_file(rows_of(range(n * 10, n * 10 + 5))) for n in range(20)]
+    table.commit()
+    keys = [table.delete_keys([{"id": n}], on=["id"]) for n in range(30)]
+    positions = {file.path: table.delete_positions({file: [1]})[0] for file in files}
+    table.commit()
+    plan = plan_of(table)
+    shared = {key.path for key in keys}
+    assert groups_of(plan) == {path: {*shared, own.path} for path, own in positions.items()}
+    assert sum(map(len, plan.delete_groups)) == len(keys) + len(files)
 
 
 def test_equality_files_of_a_partition_and_of_all_files(tmp_path):

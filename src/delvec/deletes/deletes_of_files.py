@@ -63,7 +63,13 @@ def match_equality_files(plan: ScanPlan) -> DeleteMatches:
 
 def _expand_groups(plan: ScanPlan, *, equality: bool = False) -> tuple[Rows, Rows]:
     """Each file that has a group, paired with each delete of the group: equality files, or all others."""
-    group = plan.files.column("delete_group")
+    shared = _expand(plan, "delete_group", equality=equality)
+    own = _expand(plan, "own_deletes", equality=equality)
+    return np.concatenate([shared[0], own[0]]), np.concatenate([shared[1], own[1]])
+
+
+def _expand(plan: ScanPlan, column: str, *, equality: bool) -> tuple[Rows, Rows]:
+    group = plan.files.column(column)
     files = np.flatnonzero(pc.is_valid(group).to_numpy())
     if not len(files):
         return files, files

@@ -9,7 +9,7 @@ Every reader of a plan checks this first: a delete that is ignored makes deleted
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -72,24 +72,30 @@ def _verify_formats(plan: ScanPlan) -> None:
 
 
 def _verify_groups(plan: ScanPlan) -> None:
-    """Refuse a file to which a group applies that holds other deletes than files."""
-    for group in plan.files.column("delete_group").unique().drop_null().to_pylist():
-        kinds = _kinds(plan, group) - set(_GROUPED)
-        if kinds:
-            member = pc.equal(plan.files.column("delete_group"), group)
-            place = plan.files.column("location").filter(member)[0].as_py()
-            names, expected = ", ".join(sorted(kinds)), " or ".join(map(repr, _GROUPED))
+    """Refuse a file to which a group applies that holds other deletes than files; a group of its own may hold
+    position files only.
+    """
+    for column, expected in (("delete_group", _GROUPED), ("own_deletes", (POSITION_FILE,))):
+        groups = plan.files.column(column).unique().drop_null().to_pylist()
+        if not _kinds(plan, groups) <= set(expected):
+            group = next(number for number in groups if not _kinds(plan, [number]) <= set(expected))
+            place = (
+                plan.files.column("location").filter(pc.equal(plan.files.column(column), group))[0].as_py()
+            )
+            names = ", ".join(sorted(_kinds(plan, [group]) - set(expected)))
             raise UnsupportedFeatureError(
-                f"a group of deletes of the kind {names!r} applies to {place}, expected {expected}",
+                f"a group of deletes of the kind {names!r} applies to {place}, "
+                f"expected {' or '.join(map(repr, expected))}",
                 feature=names,
             )
 
 
-def _kinds(plan: ScanPlan, group: int) -> set[str]:
-    if group >= len(plan.delete_groups):
+def _kinds(plan: ScanPlan, groups: Sequence[int]) -> set[str]:
+    """The kinds of the deletes in these groups."""
+    if any(group >= len(plan.delete_groups) for group in groups):
         return {"unknown"}
-    rows = pa.array(plan.delete_groups[group], pa.int64())
-    return {kind or "unknown" for kind in plan.deletes.column("kind").take(rows).to_pylist()}
+    rows = pa.array({row for group in groups for row in plan.delete_groups[group]}, pa.int64())
+    return {kind or "unknown" for kind in plan.deletes.column("kind").take(rows).unique().to_pylist()}
 
 
 def _verify_vectors(plan: ScanPlan) -> None:

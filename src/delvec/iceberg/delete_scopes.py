@@ -11,7 +11,7 @@ also not be older than its data file, and be the only one. Otherwise the metadat
 certain which rows are deleted.
 
 The work grows with the files and with the deletes, not with their product: deletes of a partition are one
-group, which all files of the partition share.
+group, which all files of the partition share; position files of one data file are a group of their own.
 """
 
 from __future__ import annotations
@@ -44,12 +44,14 @@ class DeleteScopes:
     """Deletes of each data file, by rows of the tables of data files and of deletes.
 
     vector    the row of its vector; `NONE` where it has none
-    group     an index into ``groups``; `NONE` where no other delete may apply
+    group     an index into ``groups``: the deletes that other files share; `NONE` where there are none
+    own       an index into ``groups``: the position files of this file alone; `NONE` where there are none
     groups    each distinct set of deletes other than vectors, as ascending rows
     """
 
     vector: Rows
     group: Rows
+    own: Rows
     groups: tuple[tuple[int, ...], ...]
 
 
@@ -58,7 +60,7 @@ def find_scopes(data: pa.Table, deletes: pa.Table, specs: Mapping[int, Partition
     count = len(data)
     nothing = np.full(count, NONE, np.int64)
     if not len(deletes) or not count:
-        return DeleteScopes(nothing, nothing, ())
+        return DeleteScopes(nothing, nothing, nothing, ())
     content = one_chunk(deletes.column("content")).to_numpy()
     is_puffin = pc.equal(deletes.column("file_format"), PUFFIN).to_numpy()
     is_vector = (content == POSITION_DELETES) & is_puffin
@@ -75,9 +77,10 @@ def find_scopes(data: pa.Table, deletes: pa.Table, specs: Mapping[int, Partition
     of_partition = np.flatnonzero((is_position & ~has_file) | (is_equality & ~is_global))
     groups = _Groups(np.flatnonzero(is_global), of_partition, delete_class[of_partition])
     group = groups.of_classes(data_class)
+    own_group = np.full(count, NONE, np.int64)
     for file, rows in own.items():
-        group[file] = groups.with_more(int(group[file]), rows)
-    return DeleteScopes(vector, group, tuple(groups.members))
+        own_group[file] = groups.number(rows)
+    return DeleteScopes(vector, group, own_group, tuple(groups.members))
 
 
 def referenced_files(deletes: pa.Table) -> pa.Array:
@@ -211,7 +214,7 @@ class _Files:
 
 
 class _Groups:
-    """Sets of deletes: those for all files, with those of one partition, with those of one file."""
+    """Sets of deletes: those for all files, with those of one partition; and those of one file."""
 
     def __init__(self, for_all: Rows, of_partition: Rows, classes: Rows) -> None:
         self.members: list[tuple[int, ...]] = []
@@ -220,8 +223,8 @@ class _Groups:
         self._classes, starts = np.unique(classes[order], return_index=True)
         common = for_all.tolist()
         parts = np.split(of_partition[order], starts[1:]) if len(starts) else []
-        self._of_class = np.array([self._number([*common, *part.tolist()]) for part in parts], np.int64)
-        self._common = self._number(common) if common else NONE
+        self._of_class = np.array([self.number([*common, *part.tolist()]) for part in parts], np.int64)
+        self._common = self.number(common) if common else NONE
 
     def of_classes(self, classes: Rows) -> Rows:
         """The group of each class of partitions."""
@@ -230,11 +233,8 @@ class _Groups:
         index = np.minimum(np.searchsorted(self._classes, classes), len(self._classes) - 1)
         return np.where(self._classes[index] == classes, self._of_class[index], self._common)
 
-    def with_more(self, group: int, rows: Sequence[int]) -> int:
-        """The number of the group with more deletes."""
-        return self._number([*(self.members[group] if group != NONE else ()), *rows])
-
-    def _number(self, rows: Sequence[int]) -> int:
+    def number(self, rows: Sequence[int]) -> int:
+        """The number of the group of these deletes."""
         key = tuple(sorted(rows))
         number = self._numbers.setdefault(key, len(self.members))
         if number == len(self.members):

@@ -93,7 +93,7 @@ def _truncated(source: DataType, low: pa.Array, high: pa.Array, width: int) -> S
     match source:
         case Decimal(precision, scale):
             step, largest = Number(width - 1).scaleb(-scale), Number((0, (9,) * precision, -scale))
-            upper = _mapped(high, lambda value: value + step if value <= largest - step else None)
+            upper = _mapped(high, lambda value: value + step if -largest <= value + step <= largest else None)
             return SourceRange(low, upper, nowhere)
         case Primitive("string"):
             # Fewer bytes than W are fewer characters, however the writer counted.

@@ -65,6 +65,7 @@ def files_table(
         "row_version": _row_versions(entries),
         "vector": _numbers(scopes.vector),
         "delete_group": _numbers(scopes.group),
+        "own_deletes": _numbers(scopes.own),
         "match": pa.array([MATCH_SOME, MATCH_ALL], pa.string()).take(pa.array(only.astype(np.int8))),
         "entry": _entries(live, entries),
     }
@@ -75,16 +76,19 @@ def files_table(
 
 def used_deletes(scopes: DeleteScopes, rows: Rows) -> tuple[DeleteScopes, Rows]:
     """The scopes of the data files at ``rows``, with rows of only the deletes that they have, and these."""
-    vector, group = scopes.vector[rows], scopes.group[rows]
-    used_groups = np.unique(group[group != NONE])
+    vector, group, own = scopes.vector[rows], scopes.group[rows], scopes.own[rows]
+    used_groups = np.unique(np.concatenate([group, own]))
+    used_groups = used_groups[used_groups != NONE]
     members = [np.array(scopes.groups[number], np.int64) for number in used_groups.tolist()]
     used = np.unique(np.concatenate([vector[vector != NONE], *members]))
     groups = tuple(tuple(np.searchsorted(used, part).tolist()) for part in members)
+
+    def renumbered(numbers: Rows, among: Rows) -> Rows:
+        return np.where(numbers == NONE, NONE, np.searchsorted(among, numbers))
+
     return (
         DeleteScopes(
-            np.where(vector == NONE, NONE, np.searchsorted(used, vector)),
-            np.where(group == NONE, NONE, np.searchsorted(used_groups, group)),
-            groups,
+            renumbered(vector, used), renumbered(group, used_groups), renumbered(own, used_groups), groups
         ),
         used,
     )

@@ -72,7 +72,7 @@ def commit_columns(plan: ChangePlan, commit: int) -> tuple[Column, Column]:
 
 def _without_deletes(plan: ScanPlan) -> ScanPlan:
     files = plan.files
-    for name in ("vector", "delete_group"):
+    for name in ("vector", "delete_group", "own_deletes"):
         index = files.schema.get_field_index(name)
         files = files.set_column(index, name, pa.nulls(len(files), pa.int32()))
     return replace(plan, files=files)
