@@ -224,7 +224,7 @@ class ScanPlan:
     def _known_groups(self, group: pa.ChunkedArray) -> NDArray[np.int32]:
         """The groups as indices into `_newest_of_groups`."""
         unknown = len(self.delete_groups)
-        numbers = np.minimum(pc.fill_null(group, unknown + 1).to_numpy(), unknown + 1)
+        numbers: NDArray[np.int32] = np.minimum(pc.fill_null(group, unknown + 1).to_numpy(), unknown + 1)
         numbers[pc.is_valid(group).to_numpy() & (numbers > unknown)] = unknown
         return numbers
 
