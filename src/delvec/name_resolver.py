@@ -70,7 +70,8 @@ def resolve(parts: Sequence[str], quoted: Sequence[bool]) -> Reference | None:
     if len(parts) == 1:
         table = registered(parts[0])
         return None if table is None else Registered(table)
-    catalog = detect.find_catalog(parts[0])
+    # Spark's names have up to two parts, such as default.orders; a catalog may be called default, too.
+    catalog = detect.find_catalog(parts[0]) if len(parts) > 2 else None
     return None if catalog is None else InCatalog(catalog, tuple(parts[1:]))
 
 

@@ -108,6 +108,7 @@ class TestSqlCatalog:
         assert hash(reference) == hash(name_resolver.resolve(parts, [False] * 3))
         assert name_resolver.open_table(reference, lambda _: {}).snapshot().version == writer.head.id
         assert name_resolver.resolve(["spark_catalog", "db", "orders"], [False] * 3) is None
+        assert name_resolver.resolve([configured, "orders"], [False] * 2) is None  # a database of Spark
 
     def test_the_catalog_decides_which_file_is_the_newest(self, catalog, writer):
         table = opened(catalog)

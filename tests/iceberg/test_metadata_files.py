@@ -102,7 +102,9 @@ def test_a_table_is_read_again_after_a_commit(tmp_path):
     table = written(tmp_path / "t", commits=1)
     opened = detect.open_table(str(table.root))
     assert opened.snapshot().version == ids(table)[0]
-    assert opened.snapshot().metadata is opened.snapshot().metadata  # not parsed again
+    assert opened.snapshot() is opened.snapshot()  # with the files that its plans have read
+    assert opened.on_ref("main").snapshot() is not opened.snapshot()
+    assert opened.relocated().snapshot() is not opened.snapshot()
     table.append([{"id": 5}])
     hint_of(table).write_text("1")
     assert opened.snapshot().version == ids(table)[1]

@@ -205,6 +205,7 @@ def test_only_manifests_of_matching_partitions_are_read(tmp_path):
         ("p is not null", 3, 6, 1),
     ]:
         MANIFESTS.clear()
+        table = opened(written)
         snapshot = table.snapshot()
         condition = parse(where, snapshot.schema)
         plan = None
@@ -243,6 +244,7 @@ def test_only_delete_manifests_of_the_partitions_left_are_read(tmp_path):
         ("p = 0 or p is null", 1 + 3 + 1),
     ]:
         MANIFESTS.clear()
+        table = opened(written)
         snapshot = table.snapshot()
         found = []
         condition = parse(where, snapshot.schema)

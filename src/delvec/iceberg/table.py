@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -46,6 +46,18 @@ class _Newest:
         self._options_at = time.monotonic()
         self._lock = threading.Lock()
         self._last: tuple[CurrentFile, TableMetadata] | None = None
+        self._kept: dict[tuple[str | None, bool], Snapshot] = {}
+
+    def kept(self, ref: str | None, *, relocate: bool, make: Callable[[], Snapshot]) -> Snapshot:
+        """The newest snapshot at a ref, the same object while the metadata is the same: it keeps the live
+        files that its plans have read.
+        """
+        new = make()
+        old = self._kept.get((ref, relocate))
+        if old is not None and old.metadata is new.metadata and old.storage is new.storage:
+            return old
+        self._kept[ref, relocate] = new
+        return new
 
     @property
     def is_in_folder(self) -> bool:
@@ -123,7 +135,11 @@ class IcebergTable:
         if timestamp is not None:
             instant = parse_instant(timestamp)
             version = refs.snapshot_at_time(opened.metadata, instant, self._branch(opened.metadata))
-        return self._newest_snapshot(opened) if version is None else _snapshot(opened, version)
+        if version is not None:
+            return _snapshot(opened, version)
+        return self._newest.kept(
+            self._ref, relocate=self._relocate, make=lambda: self._newest_snapshot(opened)
+        )
 
     def snapshot_at(self, base: Base) -> Snapshot:
         """The snapshot with the schema that the base has."""
