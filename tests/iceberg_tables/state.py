@@ -167,7 +167,10 @@ class TableState:
         self.write_metadata()
 
     def _map_names(self) -> None:
-        self.properties["schema.name-mapping.default"] = json.dumps(name_mapping(self.schema))
+        """The mapping keeps the columns that were dropped: older snapshots have them, as Java does."""
+        known = {column.id: column for schema in self.schemas for column in schema}
+        mapping = name_mapping(StructType(tuple(known.values())))
+        self.properties["schema.name-mapping.default"] = json.dumps(mapping)
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         self.properties |= properties

@@ -13,7 +13,8 @@ from scanning import collected, same
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
 
-def agrees(table, *conditions, duckdb=True):
+def agrees(table, *conditions, duckdb=False):
+    """``duckdb``: it, too. It is wrong where keys or columns have nulls, and where deletes have partitions."""
     mine = Table.open(table.spark, table.location)
     for snapshot in table.snapshots():
         same(mine.to_df(version=snapshot), collected(table.rows(snapshot)))
@@ -33,7 +34,9 @@ def test_without_partitions_two_field_sets_and_nulls(iceberg_table):
     table.create("id int, a string, b int", 2)
     table.sql("INSERT INTO {t} SELECT id, IF(id % 5 = 0, NULL, concat('a', id % 4)), id % 3 FROM range(40)")
     table.delete_keys([{"id": 3}, {"id": 39}], ["id"])
-    table.delete_keys([{"a": None, "b": 1}, {"a": "a2", "b": 0}], ["a", "b"])
+    table.delete_keys([{"id": 4, "b": 1}, {"id": 5, "b": 1}], ["id", "b"])  # 5 has another b
+    agrees(table, duckdb=True)
+    table.delete_keys([{"a": None, "b": 1}, {"a": "a1", "b": 2}], ["a", "b"])
     table.sql("INSERT INTO {t} VALUES (3, 'again', 1), (50, NULL, 1), (51, NULL, NULL), (NULL, 'x', 0)")
     table.delete_keys([{"id": None}], ["id"])
     table.delete_keys([{"a": None, "b": None}], ["a", "b"])
@@ -67,4 +70,4 @@ def test_columns_dropped_or_renamed_since_and_vectors_beside(iceberg_table):
     table.sql("ALTER TABLE {t} RENAME COLUMN name TO title")
     table.sql("ALTER TABLE {t} DROP COLUMN code")
     table.sql("INSERT INTO {t} VALUES (100, 'n4')")
-    agrees(table, "id < 10", "title = 'n4'", duckdb=False)
+    agrees(table, "id < 10", "title = 'n4'")
