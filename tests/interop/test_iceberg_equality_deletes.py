@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
 
 def agrees(table, *conditions, duckdb=False):
-    """``duckdb``: it, too. It is wrong where keys or columns have nulls, and where deletes have partitions."""
+    """``duckdb``: it, too. It is wrong where keys have nulls, and where deletes have partitions."""
     mine = Table.open(table.spark, table.location)
     for snapshot in table.snapshots():
         same(mine.to_df(version=snapshot), collected(table.rows(snapshot)))
