@@ -111,20 +111,18 @@ def test_catalogs(spark, lake, configured):
 
 
 def test_the_connector(spark, lake, tmp_path):
-    first = next(iter(lake.snapshots))
+    """Spark opens the table in three processes. The newest schema is newer than the newest snapshot."""
 
-    def read(place=str(lake.root), **options):
-        return spark.read.format("delvec").options(**options).load(place)
+    def read(place, **options):
+        return spark.read.format("delvec").options(**options).load(str(place))
 
-    assert read().columns == ["id", "note"]
-    assert ids(read()) == [1, 2, 3]
-    assert ids(read(version=first)) == ids(read(ref="start")) == [0, 1, 2, 3]
-    assert ids(read(ref="audit")) == [0, 1, 2, 3, 9]
-    assert ids(read(str(lake.root / "metadata/v3.metadata.json"))) == [0, 1, 2, 3]
+    newest = read(lake.root)
+    assert newest.columns == ["id", "note"]
+    assert ids(newest) == [1, 2, 3]
     copy = tmp_path / "copy"
     shutil.copytree(lake.root, copy)
-    frame = read(str(copy), relocate="true", ref="audit")
-    assert ids(frame) == [0, 1, 2, 3, 9]
+    assert ids(read(copy, relocate="true", ref="audit")) == [0, 1, 2, 3, 9]
+    assert read(lake.root / "metadata/v3.metadata.json", ref="start").columns == ["id"]
 
 
 def test_a_copied_table(spark, lake, tmp_path):
