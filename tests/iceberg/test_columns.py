@@ -153,6 +153,7 @@ TYPES = pa.schema(
         ("nothing", pa.null()),
         ("time", pa.time64("us")),
         ("ns", pa.timestamp("ns")),
+        pa.field("place", pa.binary(), metadata={"iceberg-type": "geometry(OGC:CRS84)"}),
     ]
 )
 
@@ -171,7 +172,7 @@ def test_types_that_spark_lacks(spark, tmp_path):
     assert sorted(map(tuple, frame.select(readable).collect())) == expected
     by_connector = connector_rows(table.root, columns=",".join(readable))
     assert sorted(tuple(row.values()) for row in by_connector) == expected
-    for name in ("time", "ns"):
+    for name in ("time", "ns", "place"):
         with pytest.raises(UnsupportedFeatureError, match=f"column {name} is of type"):
             opened.to_df(columns=[name])
         with pytest.raises(Exception, match=f"column {name} is of type"):

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from connector_rows import connector_rows
+from delvec import Table
 from delvec.detect import open_table
 from delvec.errors import DelvecError
 from golden_data import golden
@@ -20,6 +21,14 @@ def test_equality_deletes():
     path = golden("iceberg/equality-deletes")
     rows = [tuple(row.values()) for row in connector_rows(path, relocate="true")]
     assert sorted(rows) == [(4, "d", dt.date(2025, 1, 4)), (5, "e", dt.date(2025, 1, 5))]
+
+
+@pytest.mark.spark
+def test_equality_deletes_in_a_native_scan(spark):
+    table = Table.open(spark, str(golden("iceberg/equality-deletes")), relocate=True)
+    rows = [(4, "d", dt.date(2025, 1, 4)), (5, "e", dt.date(2025, 1, 5))]
+    assert sorted(map(tuple, table.to_df().collect())) == rows
+    assert table.count() == 2
 
 
 def test_a_vector_without_a_footer():

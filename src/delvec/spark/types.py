@@ -51,6 +51,8 @@ _SUBSTITUTES: dict[str, spark.DataType] = {
     "uuid": spark.StringType(),
     "timestamp_ns": spark.TimestampType(),
     "timestamp_ntz_ns": spark.TimestampNTZType(),
+    "geometry": spark.BinaryType(),
+    "geography": spark.BinaryType(),
 }
 
 
