@@ -210,6 +210,8 @@ def arrow_primitive(kind: str) -> pa.DataType:
         return pa.decimal128(int(match[1]), int(match[2]))
     if match := re.fullmatch(r"fixed\[(\d+)\]", kind):
         return pa.binary(int(match[1]))
+    if kind.startswith(("geometry", "geography")):
+        return pa.binary()
     return _ARROW[kind]
 
 
