@@ -90,7 +90,7 @@ class History:
         found: list[Callable[[], object]] = [self.append, self.append, self.other_spec, self.other_columns]
         found += [self.remove, self.tag, self.upgrade]
         if self.table.format_version > 1:
-            found += [self.delete_rows] * 4 + [self.delete_keys] * 3 + [self.compact]
+            found += [self.delete_rows] * 4 + [self.delete_keys] * 3 + [self.compact, self.append_and_delete]
         return found
 
     def step(self) -> None:
@@ -173,11 +173,17 @@ class History:
             self.table.delete_keys(keys, on=names, spec=everywhere[0])
         else:
             self.table.delete_keys(keys, on=names, beside=self.rng.choice(files))
-        if self.rng.random() < 0.4:  # an upsert: the new rows stay
-            self.table.add_file([])
-            self.append()
+        if self.rng.random() < 0.5:  # an upsert: new rows with these keys stay
+            self.table.append([self._row() | key for key in keys])
         else:
             self.table.commit()
+
+    def append_and_delete(self) -> None:
+        """A file whose rows are deleted in the commit that adds it."""
+        row = self._row()
+        file = self.table.add_file([row, row, row])
+        self.table.delete_rows(file, [self.rng.randrange(3)])
+        self.table.commit()
 
     def remove(self) -> None:
         if len(self.files) > 1:
