@@ -398,6 +398,8 @@ class RowDelta:
     lineage     files of ``added`` store the ids of moved rows, in the columns that the rules name
     carry       what else the format commits with this delta: a value of the format, which made the delta
     groups      the groups of a compaction; None: all its files are one group
+    data_sequence   the sequence number that the rows of ``added`` keep, as those of a compaction do; None:
+                that of the commit, or the format has none
     """
 
     base: Base
@@ -420,6 +422,7 @@ class RowDelta:
     lineage: bool = False
     carry: object | None = None
     groups: FileGroups | None = None
+    data_sequence: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

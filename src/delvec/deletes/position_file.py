@@ -47,8 +47,26 @@ def read_positions(
     except FormatError as error:
         raise error.at(place) from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise FormatError(f"position file cannot be read as Parquet: {reason}", path=place) from error
+        raise _unreadable(place, error) from error
+
+
+def read_paths(storage: Storage, place: str) -> pa.Array:
+    """The data files that the position file at ``place`` names."""
+    try:
+        with storage.open_input(place) as source:
+            file = pq.ParquetFile(source, pre_buffer=True)
+            _verify_columns(file.schema_arrow)
+            paths = file.read(columns=[FILE_PATH]).column(FILE_PATH).cast(pa.string())
+    except FormatError as error:
+        raise error.at(place) from None
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise _unreadable(place, error) from error
+    return paths.unique()
+
+
+def _unreadable(place: str, error: Exception) -> FormatError:
+    reason = " ".join(str(error).split())
+    return FormatError(f"position file cannot be read as Parquet: {reason}", path=place)
 
 
 def _positions(file: pq.ParquetFile, file_paths: Sequence[str], only: str | None) -> dict[str, Bitmap]:

@@ -27,7 +27,6 @@ from delvec.delta.features import DELETION_VECTORS
 from delvec.delta.file_actions import FileChanges, file_changes, measured
 from delvec.delta.log_files import LOG, list_log
 from delvec.delta.metadata_change import TableState
-from delvec.delta.metrics import execution_metrics
 from delvec.delta.restore import restored_adds
 from delvec.delta.rules import allows_vectors, is_append_only
 from delvec.delta.writer_features import verify_writable
@@ -38,6 +37,7 @@ from delvec.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
+from delvec.operation_metrics import execution_metrics
 from delvec.row_delta import Committed, Outcome, RowDelta, Unknown, VersionTaken
 from delvec.storage import Storage
 

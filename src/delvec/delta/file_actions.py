@@ -15,7 +15,6 @@ from delvec.delta import vector_writer
 from delvec.delta.action_writer import Body, add_body, remove_body
 from delvec.delta.clustering import clustering_columns
 from delvec.delta.metadata_change import TableState
-from delvec.delta.metrics import FileCounts, metrics_of
 from delvec.delta.partition_values import partition_maps
 from delvec.delta.properties import MAPPING_MODE
 from delvec.delta.schema import MAPPING_NONE, parse_schema
@@ -25,6 +24,7 @@ from delvec.delta.stats.writer import new_stats_texts
 from delvec.errors import CorruptVectorError, InvalidOperationError
 from delvec.footers.footer import footer_rows
 from delvec.footers.statistics import measure
+from delvec.operation_metrics import FileCounts, metrics_of
 from delvec.row_delta import ADDED_SCHEMA, RowDelta, with_statistics
 from delvec.schema import Schema
 from delvec.storage import Storage

@@ -24,10 +24,10 @@ from delvec.delta.descriptor import vector_files
 from delvec.delta.extra_actions import ExtraActions
 from delvec.delta.file_keys import file_keys
 from delvec.delta.metadata_change import TableState
-from delvec.delta.metrics import restore_metrics
 from delvec.delta.restored_ids import restored_ids
 from delvec.delta.restored_metadata import restored_domains, restored_state
 from delvec.footers.footer import footer_rows
+from delvec.operation_metrics import restore_metrics
 from delvec.row_delta import Read, Request, RowDelta, Verb
 from delvec.storage import Storage, in_parallel
 from delvec.version_state import RestoreCounts, VersionState

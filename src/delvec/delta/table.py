@@ -19,7 +19,6 @@ from delvec.delta.log_cleanup import clean_up_log
 from delvec.delta.log_files import Listing, list_log, tail
 from delvec.delta.log_reader import extend
 from delvec.delta.manifests import write_manifests
-from delvec.delta.metrics import metrics_without_files, total_metrics
 from delvec.delta.properties import (
     CHECKPOINT_INTERVAL,
     DEFAULT_CHECKPOINT_INTERVAL,
@@ -35,6 +34,7 @@ from delvec.delta.writer_features import verify_writable
 from delvec.errors import CommitConflictError, FormatError, InvalidOperationError, StorageError
 from delvec.instants import as_datetime, parse_instant
 from delvec.metadata_tree import Node
+from delvec.operation_metrics import metrics_without_files, total_metrics
 from delvec.partition_spec import PartitionField, identity_fields
 from delvec.plan import Base
 from delvec.retention import Protected, RetentionRules, Unneeded

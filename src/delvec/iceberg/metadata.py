@@ -93,6 +93,17 @@ class TableMetadata:
         """The current schema."""
         return self.schemas[self.current_schema_id]
 
+    @property
+    def schema_json(self) -> Mapping[str, Any]:
+        """The current schema as the metadata has it."""
+        return next(
+            item for item in self.raw["schemas"] if item.get("schema-id", 0) == self.current_schema_id
+        )
+
+    def spec_json(self, spec_id: int) -> Mapping[str, Any]:
+        """A partition spec as the metadata has it."""
+        return next(item for item in self.raw["partition-specs"] if item["spec-id"] == spec_id)
+
     def specs_in(self, schema: Schema) -> Mapping[int, PartitionSpec]:
         """All partition specs, with the source columns as ``schema`` has them."""
         if schema is self.schema:

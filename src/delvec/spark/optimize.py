@@ -202,6 +202,7 @@ class _Rewrite:
             data_change=False,
             lineage=bool(target.lineage),
             groups=FileGroups(pa.array(groups.numbers), pa.array(numbers)),
+            data_sequence=pc.max(groups.plan.files.column("data_sequence")).as_py(),
         )
 
 

@@ -1,4 +1,4 @@
-"""Counts of a commit, under the names that Delta's history has for each operation."""
+"""Counts of a commit, under the names that results and Delta's history have for each operation."""
 
 from __future__ import annotations
 
