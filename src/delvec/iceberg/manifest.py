@@ -95,7 +95,18 @@ def read_manifest(data: bytes, *, content: int | None = None) -> Manifest:
     )
 
 
+def read_live_files(data: bytes) -> pa.Table:
+    """The columns ``content``, ``file_path`` and ``file_size`` of the live files in a manifest."""
+    fields = [field for field in _FIELDS if field.name in _OF_LIVE_FILES]
+    paths = {field.path for field in fields}
+    table = pa.table(typed_columns(read_table(data, lambda name: name in paths), fields))
+    _verify_values(table, "status", (EXISTING, ADDED, DELETED))
+    _verify_values(table, "content", (DATA_FILE, POSITION_DELETES, EQUALITY_DELETES))
+    return table.filter(pc.not_equal(table.column("status"), DELETED)).drop_columns("status")
+
+
 _PATHS = frozenset(field.path for field in _FIELDS)
+_OF_LIVE_FILES = ("status", "content", "file_path", "file_size")
 
 
 def _partition_columns(file: AvroTable) -> dict[int, pa.Array | pa.ChunkedArray]:

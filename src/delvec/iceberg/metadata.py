@@ -48,11 +48,19 @@ class SnapshotRecord:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A branch or a tag: a name for a snapshot. ``kind`` is ``branch`` or ``tag``."""
+    """A branch or a tag: a name for a snapshot.
+
+    kind             ``branch`` or ``tag``
+    max_ref_age_ms   the ref itself expires when its snapshot is older
+    max_snapshot_age_ms, min_snapshots   which snapshots of the branch are kept; None: as the table says
+    """
 
     name: str
     snapshot_id: int
     kind: str
+    max_ref_age_ms: int | None = None
+    max_snapshot_age_ms: int | None = None
+    min_snapshots: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +290,14 @@ def _ref(item: JsonObject, name: str, snapshots: Mapping[int, SnapshotRecord]) -
         raise FormatError(f"type of ref {name!r} is {kind!r}, expected branch or tag")
     if snapshot_id not in snapshots:
         raise FormatError(f"ref {name!r} is at snapshot {snapshot_id}, expected a snapshot of the table")
-    return Ref(name, snapshot_id, kind)
+    return Ref(
+        name,
+        snapshot_id,
+        kind,
+        max_ref_age_ms=item.number_or_none("max-ref-age-ms"),
+        max_snapshot_age_ms=item.number_or_none("max-snapshot-age-ms"),
+        min_snapshots=item.number_or_none("min-snapshots-to-keep"),
+    )
 
 
 def _listed(numbers: Iterable[int]) -> str:
