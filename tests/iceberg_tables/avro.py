@@ -83,10 +83,14 @@ def _avro_type(kind: str) -> Any:
 
 def partition_type(fields: Sequence[tuple[int, str, str]]) -> Record:
     """The record of partition values, from the ids, names and result types of a spec."""
-    found = [
-        _field(number, compatible_name(name), _avro_type(kind), optional=True)
-        for number, name, kind in fields
-    ]
+    found, defined = [], set()
+    for number, name, kind in fields:
+        written = _avro_type(kind)
+        type_name = written.get("name") if isinstance(written, dict) else None
+        if type_name in defined:  # Avro defines a type with a name once
+            written = type_name
+        defined.add(type_name or "")
+        found.append(_field(number, compatible_name(name), written, optional=True))
     return {"type": "record", "name": "r102", "fields": found}
 
 
@@ -107,12 +111,9 @@ def manifest_schema(version: int, partition: Record) -> Record:
 
 def _data_file(version: int, partition: Record) -> list[Record]:
     v1 = [_field(105, "block_size_in_bytes", "long")] if version == 1 else []
-    v2 = [
-        _field(135, "equality_ids", _list(136, "int"), optional=True),
-        _field(143, "referenced_data_file", "string", optional=True),
-    ]
+    v2 = [_field(135, "equality_ids", _list(136, "int"), optional=True)]
+    referenced = _field(143, "referenced_data_file", "string", optional=True)
     v3 = [
-        _field(142, "first_row_id", "long", optional=True),
         _field(144, "content_offset", "long", optional=True),
         _field(145, "content_size_in_bytes", "long", optional=True),
     ]
@@ -134,6 +135,8 @@ def _data_file(version: int, partition: Record) -> list[Record]:
         _field(132, "split_offsets", _list(133, "long"), optional=True),
         *(v2 if version > 1 else []),
         _field(140, "sort_order_id", "int", optional=True),
+        *([_field(142, "first_row_id", "long", optional=True)] if version > 2 else []),
+        *([referenced] if version > 1 else []),
         *(v3 if version > 2 else []),
     ]
 

@@ -17,7 +17,16 @@ import pyarrow as pa
 
 from delvec.errors import FormatError
 from delvec.iceberg.avro_blocks import Records, read_blocks
-from delvec.iceberg.avro_header import CODEC, MAGIC, NO_CODEC, SCHEMA, SYNC_LENGTH, AvroHeader, read_header
+from delvec.iceberg.avro_header import (
+    CODEC,
+    NO_CODEC,
+    SCHEMA,
+    SYNC_LENGTH,
+    AvroHeader,
+    read_header,
+    varint,
+    write_header,
+)
 from delvec.iceberg.avro_schema import Json, RecordSchema, flatten
 
 _SYNC = bytes(SYNC_LENGTH)
@@ -88,24 +97,8 @@ def _read_with_fastavro(schema: RecordSchema, records: Records, names: list[str]
 def _as_file(schema: Json, records: Records) -> bytes:
     """An Avro file with the records uncompressed in one block."""
     pairs = {SCHEMA: orjson.dumps(schema), CODEC: NO_CODEC.encode()}
-    header = b"".join(_sized(key.encode()) + _sized(value) for key, value in pairs.items())
-    block = _number(records.count) + _number(len(records.data))
-    return b"".join([MAGIC, _number(len(pairs)), header, _number(0), _SYNC, block, records.data, _SYNC])
-
-
-def _sized(data: bytes) -> bytes:
-    return _number(len(data)) + data
-
-
-def _number(value: int) -> bytes:
-    """A number that is not negative, as a zigzag varint."""
-    value <<= 1
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
+    block = varint(records.count) + varint(len(records.data))
+    return b"".join([write_header(pairs, _SYNC), block, records.data, _SYNC])
 
 
 def _is_plain(kind: Json) -> bool:

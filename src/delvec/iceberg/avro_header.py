@@ -119,3 +119,24 @@ def _read_map(cursor: Cursor) -> dict[str, bytes]:
             key = cursor.bytes(cursor.number())
             pairs[key.decode("utf-8", "backslashreplace")] = cursor.bytes(cursor.number())
     return pairs
+
+
+def write_header(pairs: Mapping[str, bytes], sync: bytes) -> bytes:
+    """The header that `read_header` reads."""
+    written = b"".join(_sized(key.encode()) + _sized(value) for key, value in pairs.items())
+    return b"".join([MAGIC, varint(len(pairs)), written, varint(0), sync])
+
+
+def varint(value: int) -> bytes:
+    """A number that is not negative, as a zigzag varint."""
+    value <<= 1
+    digits = bytearray()
+    while value > 0x7F:
+        digits.append(value & 0x7F | 0x80)
+        value >>= 7
+    digits.append(value)
+    return bytes(digits)
+
+
+def _sized(data: bytes) -> bytes:
+    return varint(len(data)) + data

@@ -1,4 +1,4 @@
-"""Iceberg's binary form of single values, as bounds and partition summaries have it, decoded by columns.
+"""Iceberg's binary form of single values, as bounds and partition summaries have it, by columns.
 
     boolean                       1 byte, 0 is false
     int, date; long, time, timestamps     4 and 8 bytes, little-endian
@@ -15,12 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec.schema import DataType, Decimal, Fixed, Primitive, arrow_type
+
+Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
+Digits = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
+"""A row of bytes for each value."""
 
 _INT, _LONG, _FLOAT, _DOUBLE = "<i4", "<i8", "<f4", "<f8"
 _FORMS: Mapping[str, Mapping[int, str]] = MappingProxyType(
@@ -60,6 +65,68 @@ def decode(values: pa.Array, data_type: DataType) -> pa.Array:
         case Primitive(name) if name in _FORMS:
             return _numbers(values, name, arrow_type(data_type))
     return pa.nulls(len(values), arrow_type(data_type))
+
+
+def encode(values: pa.Array, data_type: DataType) -> pa.LargeBinaryArray:
+    """The values, which have the Arrow type of ``data_type``, in binary form; null stays null.
+
+    Types without single values (structs, lists, maps, variant, geometry) are all null.
+    """
+    present = values.drop_null()
+    match data_type:
+        case Decimal():
+            written = _shortest(decimal_digits(present))
+        case Fixed() | Primitive("string" | "binary" | "uuid"):
+            written = present.cast(pa.large_binary())
+        case Primitive("float" | "double" as name):
+            written = _of_one_size(present.to_numpy(zero_copy_only=False).astype(_widest(name)))
+        case Primitive(name) if name in _FORMS:
+            written = _of_one_size(integers(present).astype(_widest(name)))
+        case _:
+            return pa.nulls(len(values), pa.large_binary())
+    if len(present) == len(values):
+        return written
+    return pc.replace_with_mask(pa.nulls(len(values), pa.large_binary()), values.is_valid(), written)
+
+
+def integers(values: pa.Array) -> Numbers:
+    """The numbers that stand for the values: days since 1970 for dates, for example. No value is null."""
+    if pa.types.is_date32(values.type):
+        values = values.cast(pa.int32())
+    numbers: Numbers = values.cast(pa.int64()).to_numpy()
+    return numbers
+
+
+def decimal_digits(values: pa.Decimal128Array) -> Digits:
+    """The unscaled values as big-endian two's complement: 16 bytes a row."""
+    data = np.frombuffer(values.buffers()[1] or b"", np.uint8).reshape(-1, _DECIMAL_BYTES)
+    return data[values.offset : values.offset + len(values), ::-1]
+
+
+def ragged(data: np.ndarray[tuple[int], np.dtype[np.uint8]], lengths: Numbers) -> pa.LargeBinaryArray:
+    """The binary values of these lengths that follow one another in ``data``."""
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    buffers = [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(data.tobytes())]
+    return pa.Array.from_buffers(pa.large_binary(), len(lengths), buffers)
+
+
+def _widest(name: str) -> str:
+    forms = _FORMS[name]
+    return forms[max(forms)]
+
+
+def _of_one_size(numbers: np.ndarray[tuple[int], Any]) -> pa.LargeBinaryArray:
+    data = np.frombuffer(numbers.tobytes(), np.uint8)
+    return ragged(data, np.full(len(numbers), numbers.itemsize, np.int64))
+
+
+def _shortest(digits: Digits) -> pa.LargeBinaryArray:
+    """Without the leading bytes that only repeat the sign, which is the highest bit of what is left."""
+    sign = np.where(digits[:, :1] > 0x7F, 0xFF, 0)
+    repeats = (digits[:, :-1] == sign) & ((digits[:, 1:] > 0x7F) == (sign > 0))
+    dropped = np.logical_and.accumulate(repeats, axis=1).sum(axis=1)
+    kept = np.arange(_DECIMAL_BYTES) >= dropped[:, None]
+    return ragged(digits[kept], _DECIMAL_BYTES - dropped)
 
 
 def _numbers(values: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
@@ -122,15 +189,15 @@ def decimals_of_bytes(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(numbers.tobytes())])
 
 
-def _lengths(values: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _lengths(values: pa.Array) -> Numbers:
     """The length of each value; -1 for a null."""
-    lengths: np.ndarray[tuple[int], np.dtype[np.int64]] = (
+    lengths: Numbers = (
         pc.fill_null(pc.binary_length(values), -1).to_numpy(zero_copy_only=False).astype(np.int64)
     )
     return lengths
 
 
-def _joined(values: pa.Array, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> memoryview:
+def _joined(values: pa.Array, rows: Numbers) -> memoryview:
     """The bytes of the values at ``rows``, one after the other."""
     chosen = values if len(rows) == len(values) else values.take(pa.array(rows))
     chosen = chosen.cast(pa.large_binary())
