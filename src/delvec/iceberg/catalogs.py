@@ -21,7 +21,10 @@ from delvec.iceberg import metadata_files
 from delvec.iceberg.catalog_errors import catalog_errors
 from delvec.iceberg.catalog_options import VendedOptions, storage_options
 from delvec.iceberg.json_object import JsonObject
+from delvec.iceberg.metadata_updates import Update
 from delvec.iceberg.pointers import CurrentFile
+from delvec.iceberg.read_only import refuse_writing
+from delvec.iceberg.swaps import BaseFile, SwapOutcome
 from delvec.iceberg.table import IcebergTable
 from delvec.storage import Storage
 
@@ -106,6 +109,9 @@ class CatalogPointer:
         file, vended = self.load()
         options = vended.combined(self.options_for(file)) if vended.hadoop_names else None
         return CurrentFile(file, options=options)
+
+    def commit(self, storage: Storage, base: BaseFile | None, updates: Sequence[Update]) -> SwapOutcome:  # noqa: ARG002
+        refuse_writing(storage.root)
 
     def load(self) -> tuple[str, VendedOptions]:
         """The metadata file, and the options of its store that the catalog gives."""

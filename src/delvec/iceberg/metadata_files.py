@@ -84,7 +84,7 @@ def read_metadata(storage: Storage, path: str) -> TableMetadata:
         data = storage.read(path)
     except ObjectNotFoundError as error:
         raise FormatError("metadata file is missing", path=place) from error
-    return parse_metadata(_decompressed(data, place), place)
+    return parse_metadata(decompressed(data, place), place)
 
 
 def _read_hint(storage: Storage) -> str | None:
@@ -98,7 +98,7 @@ def _named(hint: str) -> MetadataFile | None:
     """The file that a hint names, with or without its suffix; None if the hint is no file name."""
     for name in (hint, hint + SUFFIX):
         if _ANY_FILE.fullmatch(name):
-            return _file(f"{FOLDER}/{name}") or MetadataFile(f"{FOLDER}/{name}", -1, of_catalog=True)
+            return numbered(f"{FOLDER}/{name}") or MetadataFile(f"{FOLDER}/{name}", -1, of_catalog=True)
     return None
 
 
@@ -106,7 +106,7 @@ def _by_path_from(storage: Storage, number: int) -> MetadataFile | None:
     """The file of this number, or the newest after it; None if the file of this number does not exist."""
     paths = [*spellings(number), *spellings(number + 1)]
     exist = in_parallel(storage.exists, paths)
-    found = [file for path, there in zip(paths, exist, strict=True) if there and (file := _file(path))]
+    found = [file for path, there in zip(paths, exist, strict=True) if there and (file := numbered(path))]
     if not any(file.number == number for file in found):
         return None
     if any(file.number > number for file in found):
@@ -116,10 +116,11 @@ def _by_path_from(storage: Storage, number: int) -> MetadataFile | None:
 
 
 def _listed(storage: Storage) -> list[MetadataFile]:
-    return [file for entry in storage.list_folder(FOLDER) if (file := _file(entry.path))]
+    return [file for entry in storage.list_folder(FOLDER) if (file := numbered(entry.path))]
 
 
-def _file(path: str) -> MetadataFile | None:
+def numbered(path: str) -> MetadataFile | None:
+    """The metadata file with its number; None if the name has none."""
     name = path.rpartition("/")[2]
     if found := _BY_PATH.fullmatch(name):
         return MetadataFile(path, int(found[1]), of_catalog=False)
@@ -196,7 +197,7 @@ def _without_files(storage: Storage, hint: str | None) -> TableNotFoundError | F
     return FormatError(f"{VERSION_HINT} is {hint!r}, but there is no metadata file", path=storage.root)
 
 
-def _decompressed(data: bytes, place: str) -> bytes:
+def decompressed(data: bytes, place: str) -> bytes:
     if not data.startswith(_GZIP_MAGIC):
         return data
     decoder = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)

@@ -1,14 +1,20 @@
-"""Who knows the newest metadata file of a table: its folder, a catalog, or the user, who named the file."""
+"""Who knows the newest metadata file of a table: its folder, a catalog, or the user, who named the file.
+
+Who knows it also takes commits (`swaps`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from delvec.errors import ObjectNotFoundError
+from delvec.errors import InvalidOperationError, ObjectNotFoundError
 from delvec.iceberg import metadata_files
+from delvec.iceberg.folder_swap import commit_in_folder
 from delvec.iceberg.metadata_files import MetadataFile
+from delvec.iceberg.metadata_updates import Update
+from delvec.iceberg.swaps import BaseFile, Clock, Swap, SwapOutcome, clock_ms
 from delvec.storage import Entry, Storage, in_parallel
 
 
@@ -24,8 +30,8 @@ class CurrentFile:
     options: Mapping[str, str] | None = field(default=None, compare=False)
 
 
-class Pointer(Protocol):
-    """Finds the newest metadata file."""
+class Pointer(Swap, Protocol):
+    """Finds the newest metadata file, and commits the next one."""
 
     def current(self, storage: Storage) -> CurrentFile: ...
 
@@ -33,8 +39,9 @@ class Pointer(Protocol):
 class FolderPointer:
     """The newest file in the table's folder ``metadata``. Keeps the last answer, and looks for later ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = clock_ms) -> None:
         self._last: MetadataFile | None = None
+        self._clock = clock
 
     def current(self, storage: Storage) -> CurrentFile:
         last = self._last
@@ -45,6 +52,9 @@ class FolderPointer:
                 return _current(entry)
         self._last = metadata_files.find_newest(storage)
         return _current(storage.head(self._last.path))
+
+    def commit(self, storage: Storage, base: BaseFile | None, updates: Sequence[Update]) -> SwapOutcome:
+        return commit_in_folder(storage, base, updates, self._clock())
 
 
 def _head(storage: Storage, path: str) -> Entry | None:
@@ -66,3 +76,14 @@ class FilePointer:
 
     def current(self, storage: Storage) -> CurrentFile:  # noqa: ARG002 - as the others
         return CurrentFile(self.path)
+
+    def commit(
+        self,
+        storage: Storage,
+        base: BaseFile | None,  # noqa: ARG002 - as the others
+        updates: Sequence[Update],  # noqa: ARG002
+    ) -> SwapOutcome:
+        raise InvalidOperationError(
+            f"the table was opened by one of its metadata files, {self.path}, and cannot be changed, "
+            f"expected the table's path or its catalog: {storage.root}"
+        )

@@ -20,6 +20,7 @@ from delvec.iceberg.metadata import BRANCH, MAIN, TableMetadata, parse_metadata
 from delvec.iceberg.metadata_draft import WRITABLE_VERSIONS, MetadataDraft
 from delvec.iceberg.metadata_updates import Update
 from delvec.iceberg.metadata_upgrade import without_version_1
+from delvec.iceberg.property_values import whole_number
 
 PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
 
@@ -132,16 +133,7 @@ def _snapshot_log(draft: MetadataDraft, passed: set[int]) -> list[dict[str, Any]
 
 
 def _metadata_log(draft: MetadataDraft, old: TableMetadata, file: str) -> list[dict[str, Any]]:
-    kept = _previous_versions(draft.members.get("properties") or {}, old.location)
+    properties = draft.members.get("properties") or {}
+    kept = max(1, whole_number(properties, PREVIOUS_VERSIONS, default=_DEFAULT_PREVIOUS_VERSIONS))
     entry = {"timestamp-ms": old.last_updated_ms, "metadata-file": file}
     return [*draft.items("metadata-log"), entry][-kept:]
-
-
-def _previous_versions(properties: Mapping[str, str], location: str) -> int:
-    text = properties.get(PREVIOUS_VERSIONS, str(_DEFAULT_PREVIOUS_VERSIONS))
-    try:
-        return max(1, int(text))
-    except ValueError:
-        raise InvalidOperationError(
-            f"{PREVIOUS_VERSIONS} is {text!r}, expected a number: {location}"
-        ) from None
