@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delvec.errors import UnsupportedFeatureError
+from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.formats import Snapshot, Table, Vacuumable
 from delvec.plan import ScanPlan
 from delvec.retention import Unneeded
@@ -45,7 +45,7 @@ def _is_writable(snapshot: Snapshot) -> bool:
     """Whether delvec can rewrite the table's files."""
     try:
         snapshot.rules(Verb.COMPACT)
-    except UnsupportedFeatureError:
+    except (InvalidOperationError, UnsupportedFeatureError):
         return False
     return True
 

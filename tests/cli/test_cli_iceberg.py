@@ -48,7 +48,7 @@ def test_show(delvec, table):
     assert shown["partition_columns"] == ["p"]
     assert shown["details"]["format version"] == 3
     assert shown["details"]["branches and tags"][0] == f"main (branch): {table.newest}"
-    assert shown["advice"] == []  # the table cannot be rewritten
+    assert [advice["verb"] for advice in shown["advice"]] == ["optimize"]
     at_tag = delvec("show", table.root, "--ref", "start", "--json").json
     assert at_tag["rows"] == {"physical": 6, "deleted": 0, "live": 6}
 
@@ -145,10 +145,6 @@ def test_verify(delvec, table):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["delete", "--all", "--yes"], "Iceberg tables cannot be written yet"),
-        (["update", "--set", "id = 1", "--all", "--yes"], "Iceberg tables cannot be written yet"),
-        (["optimize"], "Iceberg tables cannot be written yet"),
-        (["purge"], "Iceberg tables cannot be written yet"),
         (["vacuum", "--dry-run"], "vacuum is not supported on iceberg tables"),
         (["restore", "--version", "1", "--dry-run"], "RESTORE is not implemented for iceberg tables"),
         (["changes", "--from", "1"], "tables of the format iceberg have no change feed"),
@@ -162,7 +158,26 @@ def test_what_is_refused_by_name_without_spark(delvec, no_spark, table, argument
     assert message in run.err
 
 
-def test_a_statement_that_writes_is_refused_without_spark(delvec, no_spark, table):
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["delete", "--all", "--yes"],
+        ["update", "--set", "id = 1", "--all", "--yes"],
+        ["optimize"],
+        ["purge"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_tables_of_version_1_are_read_only(delvec, no_spark, tmp_path, arguments):
+    table = IcebergWriter(tmp_path / "t", COLUMNS, format_version=1)
+    command, *options = arguments
+    run = delvec(command, table.root, *options)
+    assert run.code == 5
+    assert "format version is 1, which delvec only reads, expected 2 or 3" in run.err
+
+
+def test_a_statement_that_writes_is_refused_without_spark(delvec, no_spark, tmp_path):
+    table = IcebergWriter(tmp_path / "t", COLUMNS, format_version=1)
     run = delvec("sql", f"DELETE FROM iceberg.`{table.root}` WHERE id = 1", "--yes")
     assert run.code == 5
-    assert "Iceberg tables cannot be written yet" in run.err
+    assert "format version is 1, which delvec only reads" in run.err

@@ -7,7 +7,7 @@ instead of lists, and snapshots that list their manifests; -1 as ``current-snaps
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from delvec.errors import FormatError, UnsupportedFeatureError
@@ -117,6 +117,23 @@ class TableMetadata:
         if schema is self.schema:
             return self.specs
         return _bound(self.raw_specs, self.default_spec_id, self.schemas, schema)
+
+    def changed_to(
+        self, *, format_version: int, schema: Schema, properties: Mapping[str, str]
+    ) -> TableMetadata:
+        """The metadata as a writer sees it after a change that is not committed yet: ``raw`` stays as it
+        is.
+        """
+        schema_id = max(self.schemas) + 1
+        schemas = {**self.schemas, schema_id: schema}
+        return replace(
+            self,
+            format_version=format_version,
+            schemas=schemas,
+            current_schema_id=schema_id,
+            specs=_bound(self.raw_specs, self.default_spec_id, schemas, schema),
+            properties=properties,
+        )
 
 
 def parse_metadata(data: bytes, path: str) -> TableMetadata:

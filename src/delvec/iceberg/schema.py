@@ -36,7 +36,7 @@ from delvec.schema import (
 INITIAL_DEFAULT = "initial-default"
 WRITE_DEFAULT = "write-default"
 
-_PRIMITIVES: Mapping[str, str] = MappingProxyType(
+PRIMITIVES: Mapping[str, str] = MappingProxyType(
     {
         "boolean": "boolean",
         "int": "integer",
@@ -153,8 +153,8 @@ def _parse_field(node: JsonObject, parent: str, *, depth: int) -> Field:
 
 
 def _parse_primitive(text: str, where: str) -> DataType:
-    if text in _PRIMITIVES:
-        return Primitive(_PRIMITIVES[text])
+    if text in PRIMITIVES:
+        return Primitive(PRIMITIVES[text])
     if match := _DECIMAL.fullmatch(text):
         precision, scale = int(match[1]), int(match[2])
         if not (1 <= precision <= 38 and 0 <= scale <= precision):
@@ -165,7 +165,6 @@ def _parse_primitive(text: str, where: str) -> DataType:
     if match := _GEOSPATIAL.fullmatch(text):
         return Geospatial(match[1], match[2] or "")
     raise UnsupportedFeatureError(
-        f"type of {where} is {text}, expected {', '.join(_PRIMITIVES)}, decimal, fixed, geometry or "
-        "geography",
+        f"type of {where} is {text}, expected {', '.join(PRIMITIVES)}, decimal, fixed, geometry or geography",
         feature=f"type {text}",
     )

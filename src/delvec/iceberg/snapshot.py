@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from delvec.errors import FormatError, ObjectNotFoundError
-from delvec.iceberg import planning
+from delvec.iceberg import planning, write_properties
 from delvec.iceberg.file_index import FileIndex
 from delvec.iceberg.live_files import LiveFiles
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.metadata import SnapshotRecord, TableMetadata
+from delvec.iceberg.metadata_change import state_after
 from delvec.iceberg.name_mapping import NameMapping, table_name_mapping
-from delvec.iceberg.read_only import refuse_writing
 from delvec.iceberg.read_schema import ReadSchemas, read_schemas
 from delvec.iceberg.refs import NO_SNAPSHOT
+from delvec.iceberg.rules import write_rules
 from delvec.partition_spec import PartitionSpec
 from delvec.plan import Base, ScanPlan
 from delvec.predicate import Condition
@@ -141,11 +142,25 @@ class Snapshot:
         """The ids of files by their recorded locations; null for a file that is not live."""
         return planning.file_ids(self, names)
 
-    def isolation(self, verb: Verb) -> Isolation:  # noqa: ARG002 - as all formats
-        return Isolation.SERIALIZABLE
+    def isolation(self, verb: Verb) -> Isolation:
+        """The isolation level that the table's properties set."""
+        return write_properties.isolation(self.properties, verb)
 
-    def rules(self, verb: Verb, change: MetadataChange | None = None) -> WriteRules:  # noqa: ARG002
-        refuse_writing(self.location)
+    def rules(self, verb: Verb, change: MetadataChange | None = None) -> WriteRules:
+        """How a statement of this kind must write rows; with ``change``, how after this change of metadata.
+
+        ``WriteRules.change`` is the change to commit: its new columns have their ids.
+        """
+        if change is None:
+            return write_rules(self, verb)
+        state = state_after(self.metadata, change)
+        metadata = self.metadata.changed_to(
+            format_version=state.format_version, schema=state.schema, properties=state.properties
+        )
+        opened = replace(self.opened, metadata=metadata)
+        after = Snapshot(opened, self.record, metadata.current_schema_id)
+        resolved = change if change.schema is None else replace(change, schema=state.schema)
+        return replace(write_rules(after, verb), change=resolved)
 
     def details(self) -> Mapping[str, Any]:
         """Facts about the snapshot by Iceberg's names."""
@@ -155,7 +170,7 @@ class Snapshot:
             "format version": metadata.format_version,
             "table uuid": metadata.table_uuid,
             "metadata file": self.opened.metadata_path,
-            "recorded location": None if self._is_at_home else metadata.location,
+            "recorded location": None if self.is_at_home else metadata.location,
             "ref": self.opened.ref,
             "sequence number": None if record is None else record.sequence_number,
             "parent snapshot": None if record is None else record.parent_id,
@@ -171,7 +186,7 @@ class Snapshot:
     def _missing(self, error: ObjectNotFoundError) -> FormatError:
         """The error for a manifest or manifest list that is gone."""
         hint = ""
-        if not self._is_at_home and self.locations.root is None:
+        if not self.is_at_home and self.locations.root is None:
             hint = (
                 f"; the metadata records the location {self.metadata.location}: if the table was copied from "
                 "there, open it with relocate=True"
@@ -181,7 +196,7 @@ class Snapshot:
         )
 
     @property
-    def _is_at_home(self) -> bool:
+    def is_at_home(self) -> bool:
         """Whether the table is where its metadata says."""
         return Locations(self.metadata.location).home == self.location
 
