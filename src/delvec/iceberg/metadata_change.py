@@ -10,6 +10,14 @@ from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.iceberg import write_properties
 from delvec.iceberg.field_ids import with_new_ids
 from delvec.iceberg.mapping_update import can_have_ids, covering_mapping, with_columns_mapped
+from delvec.iceberg.metadata_updates import (
+    Update,
+    add_schema,
+    remove_properties,
+    set_current_schema,
+    set_properties,
+    upgrade_format_version,
+)
 from delvec.iceberg.name_mapping import PROPERTY as NAME_MAPPING
 from delvec.iceberg.new_columns import LINEAGE_VERSION, verify_names
 from delvec.iceberg.schema import field_ids
@@ -37,9 +45,6 @@ RESERVED_PROPERTIES = frozenset(
     }
 )
 """Names that Iceberg gives a meaning of their own: they are never stored as properties."""
-
-Update = dict[str, Any]
-"""A change of the metadata in the form of the REST catalog: ``{"action": "set-properties", …}``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +86,16 @@ def updates_of(
     state = state_after(metadata, change)
     updates: list[Update] = []
     if state.format_version != metadata.format_version:
-        updates.append({"action": "upgrade-format-version", FORMAT_VERSION: state.format_version})
+        updates.append(upgrade_format_version(state.format_version))
     if state.schema is not metadata.schema:
         updates += _schema_updates(metadata, state)
     properties = properties_for_files(state) if adds_files else state.properties
     changed = {name: value for name, value in properties.items() if metadata.properties.get(name) != value}
     removed = [name for name in metadata.properties if name not in properties]
     if changed:
-        updates.append({"action": "set-properties", "updates": changed})
+        updates.append(set_properties(changed))
     if removed:
-        updates.append({"action": "remove-properties", "removals": removed})
+        updates.append(remove_properties(removed))
     return updates
 
 
@@ -162,12 +167,9 @@ def _schema_updates(metadata: TableMetadata, state: TableState) -> list[Update]:
     for schema_id, schema in metadata.schemas.items():
         same_ids = metadata.identifier_ids.get(schema_id, frozenset()) == identifiers
         if same_ids and render_schema(schema, schema_id=0, identifier_ids=identifiers, known=known) == new:
-            return [{"action": "set-current-schema", "schema-id": schema_id}]
+            return [set_current_schema(schema_id)]
     new["schema-id"] = max(metadata.schemas) + 1
-    return [
-        {"action": "add-schema", "schema": new, "last-column-id": state.last_column_id},
-        {"action": "set-current-schema", "schema-id": -1},
-    ]
+    return [add_schema(new, state.last_column_id), set_current_schema()]
 
 
 def _schema_json(metadata: TableMetadata, schema_id: int) -> Any:
