@@ -108,6 +108,22 @@ def test_times_go_by_the_log_not_by_parents(writer, names):
     assert table.snapshot(timestamp=at(52)).version == names["b"]
 
 
+def test_times_of_writers_whose_clocks_differ(writer, names):
+    """b was written after a third snapshot by a clock that is behind. Now b is the newest one."""
+
+    def skewed(metadata):
+        first, second, third = metadata["snapshot-log"]
+        return {**metadata, "snapshot-log": [first, {**third, "timestamp-ms": 30 * SECOND}, second]}
+
+    writer.roll_back(names["b"])
+    writer.snapshot_log.pop()
+    writer.edit_metadata = skewed
+    writer.write_metadata()
+    table = opened(writer)
+    assert table.snapshot(timestamp=at(25)).version == names["b"]
+    assert table.snapshot(timestamp=at(35)).version == table.snapshot().version == names["b"]
+
+
 def test_times_without_a_log(writer, names):
     writer.edit_metadata = lambda metadata: {**metadata, "snapshot-log": []}
     writer.write_metadata()

@@ -59,6 +59,7 @@ def test_values_are_decoded(data_type, kind, values):
         (Primitive("long"), b"\xff\xff\xff\xff", -1),
         (Primitive("double"), b"\x00\x00\xc0\x3f", 1.5),
         (Primitive("timestamp_ntz"), b"\xff\xff\xff\xff", dt.datetime(1969, 12, 31)),
+        (Primitive("timestamp_ntz"), b"\xff\xff\xff\x7f", None),  # a date that the timestamp cannot hold
         (Decimal(20, 2), b"\xff", Number("-0.01")),
         (Primitive("long"), b"\xff\xff", None),
         (Primitive("integer"), b"\x00" * 8, None),

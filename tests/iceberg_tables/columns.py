@@ -199,9 +199,12 @@ def _arrow_type(kind: Type, ids: bool, name: Callable[[str], str]) -> pa.DataTyp
         case StructType():
             return pa.struct(arrow_fields(kind, ids=ids, name=name))
         case ListType(element):
-            return pa.list_(_arrow_field(element, ids, str))
+            return pa.list_(_arrow_field(element, ids, name).with_name("element"))
         case MapType(key, value):
-            return pa.map_(_arrow_field(replace(key, required=True), ids, str), _arrow_field(value, ids, str))
+            key_field, value_field = (
+                _arrow_field(c, ids, name) for c in (replace(key, required=True), value)
+            )
+            return pa.map_(key_field.with_name("key"), value_field.with_name("value"))
     return arrow_primitive(kind)
 
 

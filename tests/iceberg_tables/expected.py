@@ -62,15 +62,15 @@ def _with_keys(delete: File, data: File) -> frozenset[int]:
     )
 
 
-def _value(row: Mapping[str, Any] | None, schema: StructType, number: int) -> Any:
-    """The value of the column with this id, which may be in a struct; if that is null, this differs from a
+def _value(row: Mapping[str, Any] | None, schema: StructType, number: int, depth: int = 0) -> Any:
+    """The value of the column with this id, which may be in structs. A struct that is null differs from a
     null in it, as in Iceberg-Spark.
     """
     if row is None:
-        return "no struct"
+        return f"no struct at depth {depth}"
     for column in schema:
         if column.id == number:
             return row.get(column.name)
         if number in children(column.type).by_id():
-            return _value(row.get(column.name), children(column.type), number)
+            return _value(row.get(column.name), children(column.type), number, depth + 1)
     return None

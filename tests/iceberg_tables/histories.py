@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from iceberg_tables.avro import DATA
-from iceberg_tables.columns import Column, ListType, MapType, StructType, Type
+from iceberg_tables.columns import Column, ListType, MapType, StructType, Type, children
 from iceberg_tables.files import File
 from iceberg_tables.writer import IcebergWriter
 
@@ -26,8 +26,8 @@ COLUMNS = pa.schema(
         ("d", pa.date32()),
         ("ts", pa.timestamp("us", tz="UTC")),
         ("n", pa.decimal128(9, 2)),
-        ("st", pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))])),
-        ("m", pa.map_(pa.string(), pa.int64())),
+        ("st", pa.struct([("x", pa.int32()), ("y", pa.list_(pa.struct([("a", pa.int32())])))])),
+        ("m", pa.map_(pa.string(), pa.struct([("v", pa.int32()), ("w", pa.string())]))),
     ]
 )
 PARTITIONS = {
@@ -68,6 +68,16 @@ def random_value(rng: random.Random, kind: Type) -> Any:
     return rng.randrange(-10, 10)
 
 
+def _structs(kind: Type, path: str = "") -> Iterator[tuple[str, StructType]]:
+    """The structs inside a type with their paths, without keys of maps."""
+    nested = StructType((kind.value,)) if isinstance(kind, MapType) else children(kind)
+    for column in nested:
+        place = f"{path}.{column.name}" if path else column.name
+        if isinstance(column.type, StructType):
+            yield place, column.type
+        yield from _structs(column.type, place)
+
+
 class History:
     """A table that ``step`` changes at random."""
 
@@ -88,7 +98,7 @@ class History:
 
     def steps(self) -> list[Callable[[], object]]:
         found: list[Callable[[], object]] = [self.append, self.append, self.other_spec, self.other_columns]
-        found += [self.remove, self.tag, self.upgrade]
+        found += [self.remove, self.tag, self.upgrade, self.nested_columns]
         if self.table.format_version > 1:
             found += [self.delete_rows] * 4 + [self.delete_keys] * 3 + [self.compact, self.append_and_delete]
         return found
@@ -138,6 +148,24 @@ class History:
         default = default if self.table.format_version > 2 else None
         self.table.add_column(pa.field(name, kind), default=default, first=self.rng.random() < 0.3)
 
+    def nested_columns(self) -> None:
+        """Other columns in a struct, which may be in a list or the values of a map."""
+        rng, table = self.rng, self.table
+        if not table.ids:
+            return
+        path, struct = rng.choice(list(_structs(table.schema)))
+        column = rng.choice(list(struct))
+        match rng.randrange(4):
+            case 0 if len(list(struct)) > 1:
+                table.drop_column(f"{path}.{column.name}")
+            case 1:
+                table.rename_column(f"{path}.{column.name}", f"renamed {table.metadata_version}")
+            case 2 if "x" not in {column.name for column in struct}:
+                default = rng.choice([None, 5]) if table.format_version > 2 else None
+                table.add_column(pa.field("x", pa.int32()), default=default, within=path)
+            case 3 if column.type == "int":
+                table.promote_column(f"{path}.{column.name}", "long")
+
     def _promote(self, columns: list[Column]) -> None:
         if columns:
             self.table.promote_column(self.rng.choice(columns).name, "long")
@@ -162,13 +190,15 @@ class History:
         everywhere = [spec for spec in self.table.specs if not spec.fields]
         if not files:
             return
-        columns = [column for column in self.table.schema if column.type in PARTITIONS]
-        chosen = self.rng.sample(columns, min(len(columns), self.rng.choice([1, 1, 2])))
+        columns = [column.name for column in self.table.schema if column.type in PARTITIONS]
+        structs = [column for column in self.table.schema if isinstance(column.type, StructType)]
+        columns += [f"{s.name}.{c.name}" for s in structs for c in children(s.type) if c.type in PARTITIONS]
+        names = self.rng.sample(columns, min(len(columns), self.rng.choice([1, 1, 2])))
         rows = self.table.rows()
-        if not chosen or not rows:
+        if not names or not rows:
             return
-        names = [column.name for column in chosen]
-        keys = [{name: row[name] for name in names} for row in self.rng.sample(rows, min(3, len(rows)))]
+        held = {name.partition(".")[0] for name in names}
+        keys = [{name: row[name] for name in held} for row in self.rng.sample(rows, min(3, len(rows)))]
         if everywhere and self.rng.random() < 0.5:
             self.table.delete_keys(keys, on=names, spec=everywhere[0])
         else:

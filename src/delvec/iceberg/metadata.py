@@ -70,7 +70,8 @@ class TableMetadata:
     schemas, identifier_ids   by schema id
     raw_specs          the partition specs before they are bound to a schema (`specs_in`)
     specs              bound to the current schema
-    snapshot_log       when a snapshot became the current one, oldest first: (milliseconds, snapshot id)
+    snapshot_log       when a snapshot became the current one, in the order of the changes: (milliseconds,
+                       snapshot id). Clocks of writers differ, so the times may not ascend
     metadata_log       older metadata files: (milliseconds, location)
     next_row_id        None before version 3
     """
@@ -279,11 +280,9 @@ def _current_snapshot_id(root: JsonObject, snapshots: Mapping[int, SnapshotRecor
 
 
 def _snapshot_log(root: JsonObject) -> tuple[tuple[int, int], ...]:
-    """Sorted by time; entries of one millisecond stay in the order of the log."""
-    entries = [
+    return tuple(
         (item.number("timestamp-ms"), item.number("snapshot-id")) for item in root.children("snapshot-log")
-    ]
-    return tuple(sorted(entries, key=lambda entry: entry[0]))
+    )
 
 
 def _refs(root: JsonObject, current: int | None, snapshots: Mapping[int, SnapshotRecord]) -> dict[str, Ref]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from bisect import bisect_right
 from collections.abc import Iterator
 
 from delvec.errors import FormatError, InvalidOperationError
@@ -41,17 +40,20 @@ def snapshot_at_time(metadata: TableMetadata, timestamp: dt.datetime, ref: str |
     """The snapshot that was the current one at ``timestamp``; refuses a time in the future.
 
     The main branch has a log of its snapshots, which also shows rollbacks. On another branch, and without a
-    log, the ancestors of the newest snapshot count.
+    log, the ancestors of the newest snapshot count. Clocks of writers differ: of the changes up to
+    ``timestamp`` the last one in the log counts, as in Iceberg's own library, so that now is always the
+    newest snapshot.
     """
     on_main = ref is None or ref == MAIN
     log = metadata.snapshot_log if on_main else ()
     entries = list(log) or _ancestor_times(metadata, ref)
-    position = bisect_right(entries, millis_of(timestamp), key=lambda entry: entry[0])
-    if not entries or position == 0:
+    millis = millis_of(timestamp)
+    position = next((at for at in reversed(range(len(entries))) if entries[at][0] <= millis), None)
+    if position is None:
         raise _out_of_range(metadata, entries, timestamp, "before the first")
-    if position == len(entries) and is_future(timestamp):
+    if position == len(entries) - 1 and is_future(timestamp):
         raise _out_of_range(metadata, entries, timestamp, "in the future, after the last")
-    snapshot_id = entries[position - 1][1]
+    snapshot_id = entries[position][1]
     if snapshot_id not in metadata.snapshots:
         raise InvalidOperationError(
             f"snapshot {snapshot_id} was the current one at {timestamp.isoformat()} but has expired: "
@@ -74,8 +76,7 @@ def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[int]
 def _ancestor_times(metadata: TableMetadata, ref: str | None) -> list[tuple[int, int]]:
     head = metadata.current_snapshot_id if ref is None else find_ref(metadata, ref).snapshot_id
     oldest_first = reversed(list(ancestors(metadata, head)))
-    times = [(metadata.snapshots[number].timestamp_ms, number) for number in oldest_first]
-    return sorted(times, key=lambda entry: entry[0])
+    return [(metadata.snapshots[number].timestamp_ms, number) for number in oldest_first]
 
 
 def _out_of_range(

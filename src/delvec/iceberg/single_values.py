@@ -8,7 +8,7 @@
 
 A column's type may have been promoted since a value was written, so the value's length says its type: 4 bytes
 of a long are an int, 4 bytes of a double a float, 4 bytes of a timestamp a date. A value of any other length
-is not known.
+is not known, nor is a date that the timestamp cannot hold.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ _FORMS: Mapping[str, Mapping[int, str]] = MappingProxyType(
 """The number that a value of this length holds, by type and length."""
 
 _DAY = {"timestamp": 86_400_000_000, "timestamp_ns": 86_400_000_000_000}
+_MAX_LONG = 2**63 - 1
 _DECIMAL_BYTES = 16
 
 
@@ -139,10 +140,13 @@ def _numbers(values: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
         rows = np.flatnonzero(lengths == length)
         if len(rows):
             found = np.frombuffer(_joined(values, rows), form).astype(widest)
+            fits = np.ones(len(rows), np.bool_)
             if length < widest.itemsize and name.startswith("timestamp"):
-                found *= _DAY[name.replace("_ntz", "")]
+                day = _DAY[name.replace("_ntz", "")]
+                fits = np.abs(found) <= _MAX_LONG // day
+                found = np.where(fits, found, 0) * day
             numbers[rows] = found
-            known[rows] = True
+            known[rows] = fits
     if name == "boolean":
         return pa.array(numbers != 0, mask=~known)
     array = pa.array(numbers, mask=~known)
