@@ -130,8 +130,9 @@ REMOVED_DELETES_SCHEMA = pa.schema([DELETES_SCHEMA.field(name) for name in ("loc
 """Columns of ``RowDelta.removed_deletes``: deletes of the base to remove, as in ``ScanPlan.deletes``."""
 
 
-StoreVectors = Callable[[Storage, Sequence[bytes]], list[tuple[str, int, int]]]
-"""Stores framed blobs in the format's files. Returns for each blob its file's location, its offset and its
+StoreVectors = Callable[[Storage, Sequence[bytes], Sequence[str]], list[tuple[str, int, int]]]
+"""Stores framed blobs in the format's files. Gets the storage, the blobs, and for each blob its data file as
+the metadata names it (``raw_location``). Returns for each blob its file's location, its offset and its
 length. It runs on executors, so it depends on the storage and the format only.
 """
 

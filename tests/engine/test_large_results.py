@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
-from delvec.spark import find_rows
+from delvec import blob
+from delvec.bitmap import Bitmap
+from delvec.spark import find_rows, row_bitmaps, store_on_executors
+from delvec.storage import open_storage
 from rows import multiset
 from scanning import collected
 
@@ -77,7 +81,7 @@ def test_files_without_vectors_are_written_again(spark, tmp_path, executors_only
 
 def test_executors_without_delvec_are_said_to_lack_it(spark, tmp_path, executors_only, monkeypatch):
     from delvec.errors import UnsupportedFeatureError
-    from delvec.spark import load_on_executors, store_on_executors
+    from delvec.spark import load_on_executors
 
     def lacking(_, why):
         raise UnsupportedFeatureError(f"{why}: delvec and pyarrow must be installed there")
@@ -88,3 +92,24 @@ def test_executors_without_delvec_are_said_to_lack_it(spark, tmp_path, executors
     with pytest.raises(UnsupportedFeatureError, match=r"too many for the driver.*must be installed"):
         table.delete("id % 2 = 0")
     assert table.version == 0
+
+
+def test_each_vector_is_stored_with_the_name_of_its_data_file(tmp_path):
+    """As the metadata has it. The chunks of the files come in any order."""
+    stored = {}
+
+    def store(_, blobs, names):
+        stored.update(zip(names, map(blob.decode, blobs), strict=True))
+        return [("place", 0, len(framed)) for framed in blobs]
+
+    def chunk(file_id, number, byte):
+        bits = bytes([byte]) + bytes(row_bitmaps.CHUNK_BYTES - 1)
+        counts = {"count": 1, "flagged": 0, "records": 100_000, "old_deletes": []}
+        name = f"p=%2541/raw {file_id}"
+        return {"file_id": file_id, "raw_location": name, "path": "x", "chunk": number, "bits": bits} | counts
+
+    group = pa.Table.from_pylist([chunk(2, 0, 4), chunk(1, 1, 1), chunk(2, 1, 2), chunk(1, 0, 8)])
+    found = store_on_executors._stored(open_storage(str(tmp_path)), store, group)
+    size = 1 << row_bitmaps.CHUNK_BITS
+    assert stored == {"p=%2541/raw 1": Bitmap.of(3, size), "p=%2541/raw 2": Bitmap.of(2, size + 1)}
+    assert found.column("file_id").to_pylist() == [1, 2]

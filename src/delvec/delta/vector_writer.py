@@ -28,15 +28,18 @@ def store(
 
     Returns a descriptor for each blob, without its cardinality, and the paths of the files.
     """
-    places = store_at(table_properties, storage, blobs)
+    places = store_at(table_properties, storage, blobs, ())
     paths = list(dict.fromkeys(path for path, _, _ in places))
     return [descriptor_at(storage.root, *place) for place in places], paths
 
 
 def store_at(
-    table_properties: Mapping[str, str], storage: Storage, blobs: Sequence[bytes]
+    table_properties: Mapping[str, str],
+    storage: Storage,
+    blobs: Sequence[bytes],
+    names: Sequence[str],  # noqa: ARG001 - vector files do not name data files
 ) -> list[tuple[str, int, int]]:
-    """Write the framed blobs to files of about 2 MiB. Returns what ``row_delta.StoreVectors`` returns."""
+    """Write the framed blobs to files of about 2 MiB, as ``row_delta.StoreVectors``."""
     places: list[tuple[str, int, int]] = []
     for group in _groups(blobs):
         prefix = _prefix(table_properties)

@@ -29,7 +29,7 @@ from delvec.spark.row_bitmaps import CHUNK_BITS, CHUNK_BYTES, positions
 from delvec.storage import Storage, open_storage
 
 _TASK_BYTES = 32 << 20
-_FILE, _BUCKET, _OLD_DELETES = "file_id", "bucket", "old_deletes"
+_FILE, _NAME, _BUCKET, _OLD_DELETES = "file_id", "raw_location", "bucket", "old_deletes"
 _BITS = ("path", "chunk", "bits", "count", "flagged")
 _STORED = pa.schema(
     [
@@ -70,12 +70,13 @@ def store_vectors(bits: DataFrame, plan: ScanPlan, storage: Storage, store: Stor
 
 
 def _files(plan: ScanPlan) -> pa.Table:
-    """A row for each file: its path as Spark returns it, id, number of rows, and deletes."""
+    """A row for each file: its path as Spark returns it, id, recorded name, number of rows, and deletes."""
     files = plan.files
     return pa.table(
         {
             "path": pa.array(map(file_path, files.column("location").to_pylist()), pa.string()),
             _FILE: files.column(_FILE),
+            _NAME: files.column(_NAME),
             "records": files.column("record_count"),
             _OLD_DELETES: DeleteSets.of(plan).describe_by_file(),
         }
@@ -88,7 +89,8 @@ def _stored(storage: Storage, store: StoreVectors, group: pa.Table) -> pa.Table:
     files = [list(rows) for _, rows in groupby(chunks, key=lambda row: row[_FILE])]
     old = DeleteLoader(storage).load(described([rows[0][_OLD_DELETES] or [] for rows in files]))
     vectors = [_new_vector(rows, before) for rows, before in zip(files, old, strict=True)]
-    places = store(storage, [vector.pop("rows") for vector in vectors])
+    names = [rows[0][_NAME] for rows in files]
+    places = store(storage, [vector.pop("rows") for vector in vectors], names)
     stored = [
         vector | {"location": location, "offset": offset, "length": length}
         for vector, (location, offset, length) in zip(vectors, places, strict=True)
