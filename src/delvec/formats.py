@@ -179,10 +179,12 @@ class Table(Protocol):
         *,
         partition_by: Sequence[PartitionField] = (),
         properties: Mapping[str, str] | None = None,
+        format_version: int | None = None,
     ) -> Snapshot:
         """A table that does not exist yet. The first commit on top of the draft creates it.
 
-        A partitioning that the format does not have is refused by the name of the transform.
+        A partitioning that the format does not have is refused by the name of the transform, and so is a
+        ``format_version`` that it cannot write. None: the format's default.
         """
         ...
 

@@ -123,15 +123,16 @@ class Table:
         verify_running(spark)
         if catalog is not None:
             raise UnsupportedFeatureError("tables in a catalog cannot be created yet", feature="catalog")
-        if format_version is not None:
-            raise InvalidOperationError(f"format_version is {format_version}, expected none for {format}")
         table = detect.new_table(location, format, session_storage_options(spark, location, storage_options))
         is_schema = isinstance(df_or_schema, StructType | str)
         frame = None if is_schema else frame_of(spark, df_or_schema, None)
         schema = as_created(spark, schema_from(df_or_schema if frame is None else frame))
         partition_columns = [partition_by] if isinstance(partition_by, str) else list(partition_by)
         draft = table.draft(
-            schema, partition_by=identity_fields(schema, partition_columns), properties=properties
+            schema,
+            partition_by=identity_fields(schema, partition_columns),
+            properties=properties,
+            format_version=format_version,
         )
         target = Target.of(spark, table, Verb.APPEND, snapshot=draft)
         with translated_errors():

@@ -237,9 +237,3 @@ def test_few_requests(tmp_path):
     assert storage.requests["read"] == 2  # the hint and the metadata
     opened.snapshot()
     assert storage.requests["read"] == 2
-
-
-def test_writing_is_refused(tmp_path):
-    table = detect.open_table(str(written(tmp_path / "t").root))
-    with pytest.raises(UnsupportedFeatureError, match="cannot be written yet"):
-        detect.new_table(str(tmp_path / "new"), "iceberg").draft(table.snapshot().schema)

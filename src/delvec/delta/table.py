@@ -107,12 +107,15 @@ class DeltaTable:
         *,
         partition_by: Sequence[PartitionField] = (),
         properties: Mapping[str, str] | None = None,
+        format_version: int | None = None,
     ) -> Snapshot:
         """The table before its first commit. The commit on top of the draft is version 0.
 
         Deletion vectors are on unless ``properties`` switch them off. Refuses a location where a table
-        exists.
+        exists, and a format version: Delta has none.
         """
+        if format_version is not None:
+            raise InvalidOperationError(f"format_version is {format_version}, expected none for delta")
         return creation.draft(
             self.storage,
             schema,

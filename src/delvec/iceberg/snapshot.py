@@ -16,6 +16,7 @@ from delvec.iceberg.live_files import LiveFiles
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.metadata import SnapshotRecord, TableMetadata
 from delvec.iceberg.metadata_change import state_after
+from delvec.iceberg.metadata_updates import Update
 from delvec.iceberg.name_mapping import NameMapping, table_name_mapping
 from delvec.iceberg.read_schema import ReadSchemas, read_schemas
 from delvec.iceberg.refs import NO_SNAPSHOT
@@ -35,6 +36,7 @@ class Opened:
     metadata_path   the metadata file, relative to the storage's root or absolute
     source          where another process opens the same metadata
     ref             the branch or tag
+    creation        of a table that does not exist yet: the updates that create it
     """
 
     storage: Storage
@@ -43,6 +45,7 @@ class Opened:
     source: str
     locations: Locations
     ref: str | None = None
+    creation: tuple[Update, ...] = ()
 
 
 class Snapshot:
@@ -52,7 +55,6 @@ class Snapshot:
     """
 
     format = "iceberg"
-    is_draft = False
     passed_over: Sequence[FormatError] = ()
     txns: Mapping[str, int] = {}
 
@@ -63,6 +65,11 @@ class Snapshot:
         self.locations = opened.locations
         self.record = record
         self.schema_id = schema_id
+
+    @property
+    def is_draft(self) -> bool:
+        """Whether the table does not exist yet."""
+        return bool(self.opened.creation)
 
     @property
     def format_version(self) -> int:

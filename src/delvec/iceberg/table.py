@@ -15,6 +15,7 @@ from delvec.errors import FormatError, InvalidOperationError
 from delvec.findings import Finding
 from delvec.iceberg import history, metadata_files, refs
 from delvec.iceberg.checks import check_snapshot
+from delvec.iceberg.creation import creation_updates, draft
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.metadata import TAG, TableMetadata
 from delvec.iceberg.metadata_files import FOLDER
@@ -22,6 +23,7 @@ from delvec.iceberg.pointers import CurrentFile, FilePointer, FolderPointer, Poi
 from delvec.iceberg.read_only import refuse_writing
 from delvec.iceberg.refs import NO_SNAPSHOT
 from delvec.iceberg.snapshot import Opened, Snapshot
+from delvec.iceberg.swaps import clock_ms
 from delvec.iceberg.tree_nodes import snapshot_tree
 from delvec.instants import as_datetime, parse_instant
 from delvec.metadata_tree import Node
@@ -85,15 +87,22 @@ class IcebergTable:
     """A table at the storage's root. ``pointer`` knows its newest metadata file, by default its folder.
 
     ``credentials``: if a catalog gave the credentials of the store, the Hadoop settings of which one gives
-    Spark's file system credentials too.
+    Spark's file system credentials too. ``new_location``: of a table that does not exist yet, its location as
+    the catalog records it.
     """
 
     format = "iceberg"
 
     def __init__(
-        self, storage: Storage, pointer: Pointer | None = None, *, credentials: tuple[str, ...] = ()
+        self,
+        storage: Storage,
+        pointer: Pointer | None = None,
+        *,
+        credentials: tuple[str, ...] = (),
+        new_location: str | None = None,
     ) -> None:
         self.credentials = credentials
+        self._new_location = new_location
         self._newest = _Newest(storage, pointer or FolderPointer())
         self._ref: str | None = None
         self._relocate = False
@@ -147,12 +156,21 @@ class IcebergTable:
 
     def draft(
         self,
-        schema: Schema,  # noqa: ARG002 - as all formats
+        schema: Schema,
         *,
-        partition_by: Sequence[PartitionField] = (),  # noqa: ARG002
-        properties: Mapping[str, str] | None = None,  # noqa: ARG002
+        partition_by: Sequence[PartitionField] = (),
+        properties: Mapping[str, str] | None = None,
+        format_version: int | None = None,
     ) -> Snapshot:
-        refuse_writing(self.location)
+        """The table before its first commit, which creates it. Format version 3 unless 2 is requested."""
+        updates = creation_updates(
+            schema,
+            partition_by=partition_by,
+            properties=properties,
+            format_version=format_version,
+            location=self._new_location or self.location,
+        )
+        return draft(self.storage, updates, now_ms=clock_ms())
 
     def commit(self, snapshot: Any, delta: RowDelta) -> Outcome:  # noqa: ARG002 - as all formats
         refuse_writing(self.location)
@@ -203,6 +221,7 @@ class IcebergTable:
     def _copy(self, *, ref: str | None, relocate: bool) -> IcebergTable:
         copy = object.__new__(IcebergTable)
         copy._newest, copy.credentials = self._newest, self.credentials
+        copy._new_location = self._new_location
         copy._ref, copy._relocate = ref, relocate
         return copy
 

@@ -169,7 +169,10 @@ class ToyTable:
     def snapshot_at(self, base: plan.Base) -> ToySnapshot:
         return self.snapshot(base.version)
 
-    def draft(self, schema: Schema, *, partition_by: Any = (), properties: Any = None) -> ToySnapshot:
+    def draft(
+        self, schema: Schema, *, partition_by: Any = (), properties: Any = None, format_version: Any = None
+    ) -> ToySnapshot:
+        del format_version
         partition = [[f.name, f.source[0], str(f.transform)] for f in partition_by]
         return ToySnapshot(self.storage, Manifest(-1, _columns(schema), partition, dict(properties or {})))
 
