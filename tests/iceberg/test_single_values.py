@@ -9,9 +9,11 @@ from decimal import Decimal as Number
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from delvec.iceberg.bucket_hash import bucket, murmur3
-from delvec.iceberg.single_values import decode
+from delvec.iceberg.single_values import decode, encode
 from delvec.iceberg.stats import values_of
 from delvec.schema import Decimal, Fixed, Primitive, arrow_type
 from iceberg_tables.values import physical, to_bytes
@@ -51,6 +53,50 @@ def test_values_are_decoded(data_type, kind, values):
     assert found.type == arrow_type(data_type)
     assert found.equals(pa.array(values, arrow_type(data_type)))
     assert decode(encoded.slice(1), data_type).equals(found.slice(1))
+
+
+@pytest.mark.parametrize(("data_type", "kind", "values"), CASES, ids=[case[1] for case in CASES])
+def test_values_are_encoded(data_type, kind, values):
+    expected = [None if value is None else to_bytes(kind, value) for value in values]
+    array = pa.array(values, arrow_type(data_type))
+    assert encode(array, data_type).equals(pa.array(expected, pa.large_binary()))
+    assert encode(array.slice(1), data_type).to_pylist() == expected[1:]
+    assert encode(array.slice(0, 0), data_type).to_pylist() == []
+
+
+@settings(deadline=None)
+@given(
+    st.integers(1, 38).flatmap(
+        lambda digits: st.tuples(st.just(digits), st.integers(1 - 10**digits, 10**digits - 1))
+    )
+)
+def test_decimals_are_as_short_as_those_of_pyiceberg(number):
+    conversions = pytest.importorskip("pyiceberg.conversions")
+    types = pytest.importorskip("pyiceberg.types")
+    digits, unscaled = number
+    value = Number(unscaled)
+    data_type = Decimal(digits, 0)
+    (found,) = encode(pa.array([value], arrow_type(data_type)), data_type).to_pylist()
+    assert found == conversions.to_bytes(types.DecimalType(digits, 0), value)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.none() | st.floats(), max_size=4),
+    st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), max_size=4),
+)
+def test_numbers_are_those_of_pyiceberg(floats, integers):
+    conversions = pytest.importorskip("pyiceberg.conversions")
+    types = pytest.importorskip("pyiceberg.types")
+    for values, name, kind in ((floats, "double", types.DoubleType()), (integers, "long", types.LongType())):
+        expected = [None if value is None else conversions.to_bytes(kind, value) for value in values]
+        assert encode(pa.array(values, arrow_type(Primitive(name))), Primitive(name)).to_pylist() == expected
+
+
+@pytest.mark.parametrize("name", ["variant", "void", "geometry"])
+def test_types_without_single_values(name):
+    values = pa.nulls(2, arrow_type(Primitive(name)))
+    assert encode(values, Primitive(name)).equals(pa.nulls(2, pa.large_binary()))
 
 
 @pytest.mark.parametrize(
