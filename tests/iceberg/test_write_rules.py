@@ -285,3 +285,8 @@ def test_folders_as_pyiceberg_names_them(transform, source, their_source, values
     expected = [theirs.partition_to_path(Record(internal(value)), schema) for value in values]
     expected = [path.replace("~", "%7E").replace("%2A", "*") for path in expected]
     assert ["/".join(parts) for parts in partition_parts(spec, array)] == expected
+
+
+def test_columns_are_measured_by_the_modes_of_the_table(table_of):
+    writer = table_of(properties={"write.metadata.metrics.column.p": "none"})
+    assert [column.path for column in rules(writer, Verb.APPEND).measured] == [("id",)]

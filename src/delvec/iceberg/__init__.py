@@ -10,7 +10,10 @@ refs, history            branches and tags, time travel, the list of snapshots
 planning, plan_tables    from a snapshot and a condition to a plan
 file_index, live_files   the live files of a snapshot, read from manifests when a plan needs them
 manifest_list, manifest, manifest_cache   manifests as Arrow columns
-avro_*                   Avro files as Arrow columns
+manifest_writer, manifest_list_writer, entry_maps   the same, written
+avro_*                   Avro files as Arrow columns, read and written
+stats_writer, metrics_modes, bound_truncation   statistics of new files
+vector_file, position_delete_file   new deletes
 stats, manifest_facts, partition_ranges, single_values, bucket_hash   facts that conditions are judged by
 delete_scopes            which deletes belong to which data files
 json_object              members of JSON documents, each checked when it is read

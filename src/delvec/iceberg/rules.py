@@ -14,6 +14,7 @@ from delvec.iceberg.metadata import TAG
 from delvec.iceberg.metadata_change import WRITABLE_VERSIONS
 from delvec.iceberg.new_columns import LINEAGE_VERSION, verify_lineage_names_free
 from delvec.iceberg.read_schema import LINEAGE
+from delvec.iceberg.stats_writer import measured_columns
 from delvec.iceberg.write_defaults import write_defaults
 from delvec.partition_spec import PartitionSpec
 from delvec.row_delta import DeleteForm, Verb, WriteRules
@@ -48,6 +49,7 @@ def write_rules(snapshot: Snapshot, verb: Verb) -> WriteRules:
         spec=spec,
         folders=partial(file_folders, spec, dict(properties), snapshot.location),
         deletes=deletes,
+        measured=measured_columns(schema, properties),
         with_ids=can_have_ids(schema),
         store_partitions=True,
         defaults=write_defaults(schema),
