@@ -14,7 +14,7 @@ from delvec.browse import metadata_tree
 from delvec.conflicts import Rerun
 from delvec.errors import DelvecError, InvalidOperationError, UnsupportedFeatureError
 from delvec.metadata_tree import DEFAULT_LIMIT, MetadataTree
-from delvec.partition_spec import identity_fields
+from delvec.partition_by import partition_fields
 from delvec.row_delta import Isolation, Txn, Verb
 from delvec.spark import add_columns, append, read
 from delvec.spark.append import STATIC
@@ -130,7 +130,7 @@ class Table:
         partition_columns = [partition_by] if isinstance(partition_by, str) else list(partition_by)
         draft = table.draft(
             schema,
-            partition_by=identity_fields(schema, partition_columns),
+            partition_by=partition_fields(schema, partition_columns),
             properties=properties,
             format_version=format_version,
         )

@@ -162,14 +162,17 @@ def _partitioning(cursor: Cursor) -> tuple[tuple[str, Span | None], ...]:
 
 
 def _partition_column(cursor: Cursor) -> tuple[str, Span | None]:
+    """A column, which may be defined here, or a transform of one: as the text that ``partition_by`` has."""
     first = cursor.at
     name = cursor.identifier("a column")
     if cursor.here.is_symbol("("):
-        raise UnsupportedFeatureError(
-            f"delvec has no PARTITIONED BY {name}(…), expected columns", feature="partition transforms"
-        )
+        cursor.at = cursor.closing() + 1
+        return cursor.span(first, cursor.at).text, None
+    while cursor.takes_symbol("."):
+        cursor.identifier("a name after the dot")
     if cursor.is_done or cursor.here.is_symbol(","):
-        return name, None
+        is_path = cursor.at > first + 1
+        return cursor.span(first, cursor.at).text if is_path else name, None
     cursor.until(comma=True, expected="a type")
     return name, cursor.span(first, cursor.at)
 

@@ -90,7 +90,9 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """``partition_by``: columns by name, with a type if PARTITIONED BY also defines them."""
+    """``partition_by``: columns and transforms of columns as texts (`delvec.partition_by`), with a definition
+    if PARTITIONED BY also defines the column.
+    """
 
     table: Name
     if_not_exists: bool
