@@ -21,6 +21,7 @@ from delvec.iceberg.name_mapping import NameMapping, table_name_mapping
 from delvec.iceberg.read_schema import ReadSchemas, read_schemas
 from delvec.iceberg.refs import NO_SNAPSHOT
 from delvec.iceberg.rules import write_rules
+from delvec.iceberg.transactions import txn_versions
 from delvec.partition_spec import PartitionSpec
 from delvec.plan import Base, ScanPlan
 from delvec.predicate import Condition
@@ -56,7 +57,6 @@ class Snapshot:
 
     format = "iceberg"
     passed_over: Sequence[FormatError] = ()
-    txns: Mapping[str, int] = {}
 
     def __init__(self, opened: Opened, record: SnapshotRecord | None, schema_id: int) -> None:
         self.opened = opened
@@ -70,6 +70,11 @@ class Snapshot:
     def is_draft(self) -> bool:
         """Whether the table does not exist yet."""
         return bool(self.opened.creation)
+
+    @property
+    def txns(self) -> Mapping[str, int]:
+        """The last version of each idempotent writer, by its ``app_id``."""
+        return txn_versions(self.properties)
 
     @property
     def format_version(self) -> int:

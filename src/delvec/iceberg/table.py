@@ -6,7 +6,6 @@ import datetime as dt
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -15,18 +14,21 @@ from delvec.errors import FormatError, InvalidOperationError
 from delvec.findings import Finding
 from delvec.iceberg import history, metadata_files, refs
 from delvec.iceberg.checks import check_snapshot
+from delvec.iceberg.commit import commit
 from delvec.iceberg.creation import creation_updates, draft
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.metadata import TAG, TableMetadata
 from delvec.iceberg.metadata_files import FOLDER
+from delvec.iceberg.operations import operation_name
 from delvec.iceberg.pointers import CurrentFile, FilePointer, FolderPointer, Pointer
-from delvec.iceberg.read_only import refuse_writing
 from delvec.iceberg.refs import NO_SNAPSHOT
 from delvec.iceberg.snapshot import Opened, Snapshot
 from delvec.iceberg.swaps import clock_ms
 from delvec.iceberg.tree_nodes import snapshot_tree
+from delvec.iceberg.winners import won
 from delvec.instants import as_datetime, parse_instant
 from delvec.metadata_tree import Node
+from delvec.operation_metrics import metrics_without_files, total_metrics
 from delvec.partition_spec import PartitionField
 from delvec.plan import Base
 from delvec.row_delta import Execution, Outcome, Request, RowCounts, RowDelta, Won
@@ -44,7 +46,7 @@ class _Newest:
 
     def __init__(self, storage: Storage, pointer: Pointer) -> None:
         self.storage = storage
-        self._pointer = pointer
+        self.pointer = pointer
         self._options_at = time.monotonic()
         self._lock = threading.Lock()
         self._last: tuple[CurrentFile, TableMetadata] | None = None
@@ -64,12 +66,12 @@ class _Newest:
     @property
     def is_in_folder(self) -> bool:
         """Whether the table's folder says which file is the newest."""
-        return isinstance(self._pointer, FolderPointer)
+        return isinstance(self.pointer, FolderPointer)
 
     def read(self) -> tuple[str, TableMetadata]:
         """Path and content of the newest metadata file."""
         with self._lock:
-            current = self._pointer.current(self.storage)
+            current = self.pointer.current(self.storage)
             self._renew(current.options)
             if self._last is None or self._last[0] != current:
                 self._last = current, metadata_files.read_metadata(self.storage, current.path)
@@ -172,25 +174,27 @@ class IcebergTable:
         )
         return draft(self.storage, updates, now_ms=clock_ms())
 
-    def commit(self, snapshot: Any, delta: RowDelta) -> Outcome:  # noqa: ARG002 - as all formats
-        refuse_writing(self.location)
+    def commit(self, snapshot: Snapshot, delta: RowDelta) -> Outcome:
+        """Commit ``delta``, which was made from ``snapshot``, unless the table has newer metadata."""
+        return commit(self._newest.pointer, self.storage, snapshot, delta)
 
-    def won(self, since: Any, until: Any) -> Sequence[Won]:  # noqa: ARG002 - as all formats
-        refuse_writing(self.location)
+    def won(self, since: Snapshot, until: Snapshot) -> Sequence[Won]:
+        """The snapshots after ``since`` up to ``until``, in order."""
+        return won(since, until)
 
-    def operation_name(self, request: Request) -> str:  # noqa: ARG002 - as all formats
-        refuse_writing(self.location)
+    def operation_name(self, request: Request) -> str:
+        """The operation as messages name it."""
+        return operation_name(request)
 
     def metrics(
-        self,
-        request: Request,  # noqa: ARG002 - as all formats
-        counts: RowCounts,  # noqa: ARG002
-        execution: Execution | None = None,  # noqa: ARG002
+        self, request: Request, counts: RowCounts, execution: Execution | None = None
     ) -> Mapping[str, int]:
-        refuse_writing(self.location)
+        """The counts under the names of all formats, without counts of files."""
+        return metrics_without_files(request, counts, execution or Execution())
 
-    def total_metrics(self, metrics: Sequence[Mapping[str, int]]) -> Mapping[str, int]:  # noqa: ARG002
-        refuse_writing(self.location)
+    def total_metrics(self, metrics: Sequence[Mapping[str, int]]) -> Mapping[str, int]:
+        """The metrics of several commits of one operation, together."""
+        return total_metrics(metrics)
 
     def created_at(self) -> dt.datetime | None:
         """When the first metadata file was written; None if that is no longer recorded."""

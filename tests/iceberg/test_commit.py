@@ -1,0 +1,408 @@
+"""Commits of deltas to Iceberg tables, without Spark: files, deletes, manifests, sequence numbers, row ids.
+
+The model is a mapping of data files to their rows and deleted rows. What is on disk is read by fastavro and
+JSON as the specification says, by DuckDB, and by pyiceberg.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import uuid
+from collections import Counter
+from pathlib import Path
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from delvec import blob
+from delvec.bitmap import Bitmap
+from delvec.deletes.loader import DeleteLoader
+from delvec.detect import open_table
+from delvec.errors import InvalidOperationError, StorageError
+from delvec.partition_spec import UNPARTITIONED
+from delvec.row_delta import (
+    VECTORS_SCHEMA,
+    Committed,
+    MetadataChange,
+    Operation,
+    Read,
+    Request,
+    RowDelta,
+    Txn,
+    Verb,
+    VersionTaken,
+    added_schema,
+)
+from iceberg_tables.readers import read_by_duckdb, read_by_pyiceberg
+from iceberg_tables.writer import IcebergWriter
+
+COLUMNS = pa.schema([("id", pa.int64()), ("p", pa.int32())])
+
+
+class Model:
+    """A table with files of the rows 0, 1, 2, …, and what must be in it."""
+
+    def __init__(self, root, version, *, partitioned=True, **properties):
+        writer = IcebergWriter(
+            root, COLUMNS, format_version=version, partition_by=["p"] if partitioned else []
+        )
+        writer.properties |= {name.replace("_", "."): value for name, value in properties.items()}
+        writer.write_metadata()
+        self.root, self.version = Path(root), version
+        self.table = open_table(str(root))
+        self.files = {}  # recorded path → (rows, deleted positions)
+        self._next = 0
+
+    @property
+    def snapshot(self):
+        return self.table.snapshot()
+
+    def new_file(self, count, p=1):
+        """A data file, as ``RowDelta.added`` has it."""
+        rows = [{"id": self._next + number, "p": p} for number in range(count)]
+        self._next += count
+        path = self.root / f"data/p={p}/{uuid.uuid4()}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fields = [
+            pa.field(field.name, field.type, metadata={"PARQUET:field_id": str(at + 1)})
+            for at, field in enumerate(COLUMNS)
+        ]
+        pq.write_table(pa.Table.from_pylist(rows, pa.schema(fields)), path)
+        return str(path), rows, p
+
+    def delta(self, *, add=(), remove=(), delete=None, verb=Verb.MERGE, **options):
+        """``delete``: the positions to delete, by path."""
+        snapshot = self.snapshot
+        spec = snapshot.spec if snapshot.spec.fields else UNPARTITIONED
+        added = [
+            {
+                "location": path,
+                "size": Path(path).stat().st_size,
+                "modified_ms": 0,
+                "record_count": None,
+                "split_offsets": None,
+                "partition": {"p": p} if spec.fields else {},
+            }
+            for path, _, p in add
+        ]
+        vectors = []
+        for path, positions in (delete or {}).items():
+            old = self.files[path][1]
+            every = old | set(positions)
+            vectors.append(
+                {
+                    "file_id": self.ids([path])[0],
+                    "rows": blob.encode(Bitmap.from_iterable(sorted(every))),
+                    "cardinality": len(every),
+                    "deleted": len(every - old),
+                }
+            )
+        return RowDelta(
+            snapshot.base,
+            Request(Operation.MERGE),
+            Read(blind=True),
+            verb,
+            added=pa.Table.from_pylist(added, added_schema(spec)),
+            removed=pa.array(self.ids(remove), pa.int64()),
+            vectors=pa.Table.from_pylist(vectors, VECTORS_SCHEMA),
+            **options,
+        )
+
+    def ids(self, paths):
+        return self.snapshot.file_ids(pa.array(list(paths), pa.string())).to_pylist()
+
+    def commit(self, *, add=(), remove=(), delete=None, **options):
+        delta = self.delta(add=add, remove=remove, delete=delete, **options)
+        outcome = self.table.commit(self.snapshot, delta)
+        assert isinstance(outcome, Committed), outcome
+        for path in remove:
+            del self.files[path]
+        for path, positions in (delete or {}).items():
+            rows, deleted = self.files[path]
+            self.files[path] = rows, deleted | set(positions)
+            if len(self.files[path][1]) == len(rows):
+                del self.files[path]
+        self.files |= {path: (rows, set()) for path, rows, _ in add}
+        return outcome
+
+    def rows(self):
+        return Counter(
+            (row["id"], row["p"])
+            for rows, deleted in self.files.values()
+            for at, row in enumerate(rows)
+            if at not in deleted
+        )
+
+    # What is on disk, read as the specification says
+
+    def metadata(self):
+        hint = (self.root / "metadata/version-hint.text").read_text()
+        return json.loads((self.root / f"metadata/v{hint}.metadata.json").read_text())
+
+    def entries(self):
+        """The entries of the current snapshot, each with its row of the manifest list."""
+        for current, manifest in self.manifests():
+            for entry in avro(manifest["manifest_path"]):
+                yield current, manifest, entry
+
+    def check(self):
+        self.check_plan()
+        self.check_entries()
+
+    def check_plan(self):
+        snapshot = open_table(str(self.root)).snapshot()
+        plan = snapshot.plan()
+        deleted = DeleteLoader(snapshot.storage).by_file(plan)
+        found = {
+            file["raw_location"]: set(deleted.get(file["file_id"], Bitmap()))
+            for file in plan.files.to_pylist()
+        }
+        assert found == {path: positions for path, (_, positions) in self.files.items()}
+
+    def check_entries(self):
+        """Statuses, sequence numbers, row ids and counts are those that the specification asks for."""
+        metadata, row_ids, live = self.metadata(), [], Counter()
+        for current, manifest, entry in self.entries():
+            file, status = entry["data_file"], entry["status"]
+            is_new = manifest["added_snapshot_id"] == current["snapshot-id"]
+            assert (status == 1) <= (entry["snapshot_id"] == manifest["added_snapshot_id"])
+            assert (status == 2) <= (entry["snapshot_id"] == manifest["added_snapshot_id"])
+            if status != 1:
+                assert entry["sequence_number"] is not None
+                assert entry["file_sequence_number"] is not None
+            if status != 2:
+                live[file["file_path"], file.get("content_offset")] += 1
+                sequence = entry["sequence_number"]
+                assert (manifest["sequence_number"] if sequence is None else sequence) >= manifest[
+                    "min_sequence_number"
+                ]
+            if is_new:
+                assert manifest["sequence_number"] == current["sequence-number"]
+        assert set(live.values()) <= {1}
+        for _, manifest in self.manifests():
+            if self.version > 2 and manifest["content"] == 0:
+                first = manifest["first_row_id"]
+                assert first is not None
+                for entry in avro(manifest["manifest_path"]):
+                    if entry["status"] == 2:
+                        continue
+                    file = entry["data_file"]
+                    if file["first_row_id"] is None:
+                        row_ids.append(range(first, first + file["record_count"]))
+                        first += file["record_count"]
+                    else:
+                        start = file["first_row_id"]
+                        row_ids.append(range(start, start + file["record_count"]))
+                assert first <= metadata["next-row-id"]
+        every = [number for ids in row_ids for number in ids]
+        assert len(every) == len(set(every))
+        sequences = [snapshot["sequence-number"] for snapshot in metadata["snapshots"]]
+        assert metadata["last-sequence-number"] == max(sequences, default=0)
+
+    def manifests(self):
+        metadata = self.metadata()
+        head = metadata["current-snapshot-id"]
+        return [
+            (snapshot, manifest)
+            for snapshot in metadata["snapshots"]
+            if snapshot["snapshot-id"] == head
+            for manifest in avro(snapshot["manifest-list"])
+        ]
+
+    def check_others(self):
+        mine = self.rows()
+        for read in (read_by_duckdb, read_by_pyiceberg):
+            assert Counter((row["id"], row["p"]) for row in read(str(self.root))) == mine, read.__name__
+
+
+def avro(path):
+    return list(fastavro.reader(io.BytesIO(Path(path).read_bytes())))
+
+
+@pytest.fixture(params=[2, 3])
+def model(tmp_path, request):
+    return Model(tmp_path / "t", request.param)
+
+
+def appended(model, *counts, p=1):
+    files = [model.new_file(count, p) for count in counts]
+    model.commit(add=files, verb=Verb.APPEND)
+    return [path for path, _, _ in files]
+
+
+def test_an_append(model):
+    outcome = model.commit(add=[model.new_file(3), model.new_file(2, p=2)], verb=Verb.APPEND)
+    assert outcome.version == model.snapshot.version == model.metadata()["current-snapshot-id"]
+    model.check()
+    model.check_others()
+    (entry, _) = (entry for _, _, entry in model.entries())
+    assert entry["status"] == 1
+    assert entry["sequence_number"] is None
+    assert entry["data_file"]["partition"] == {"p": 1}
+    assert entry["data_file"]["file_format"] == "PARQUET"
+    summary = model.metadata()["snapshots"][0]["summary"]
+    assert summary["operation"] == "append"
+    assert summary["added-records"] == summary["total-records"] == "5"
+    assert summary["added-data-files"] == summary["changed-partition-count"] == "2"
+
+
+def test_deletes_merge_with_those_before(model):
+    (path,) = appended(model, 10)
+    model.commit(delete={path: [1, 2]}, verb=Verb.DELETE)
+    model.check()
+    model.commit(delete={path: [2, 7]}, verb=Verb.DELETE)
+    model.check()
+    model.check_others()
+    deletes = [entry for _, manifest, entry in model.entries() if manifest["content"] == 1]
+    assert Counter(entry["status"] for entry in deletes) == {1: 1, 2: 1}
+    (new,) = (entry["data_file"] for entry in deletes if entry["status"] == 1)
+    assert (new["record_count"], new["referenced_data_file"]) == (3, path)
+    assert new["file_format"] == ("PUFFIN" if model.version > 2 else "PARQUET")
+    summary = model.metadata()["snapshots"][-1]["summary"]
+    assert summary["operation"] == "delete"
+    assert (summary["added-position-deletes"], summary["removed-position-deletes"]) == ("3", "2")
+    assert summary["total-position-deletes"] == "3"
+    kind = "dvs" if model.version > 2 else "position-delete-files"
+    assert summary[f"added-{kind}"] == summary[f"removed-{kind}"] == "1"
+
+
+def test_a_file_without_rows_left_is_removed_with_its_deletes(model):
+    one, two = appended(model, 3, 3)
+    model.commit(delete={one: [0], two: [1]})
+    model.commit(delete={one: [1, 2]})
+    model.check()
+    model.check_others()
+    gone = [entry["data_file"]["file_path"] for _, _, entry in model.entries() if entry["status"] == 2]
+    assert one in gone
+    assert len(gone) == 2  # its deletes, too
+    model.commit(remove=[two])
+    model.check()
+    assert model.snapshot.plan().files.num_rows == 0
+
+
+def test_manifests_in_which_nothing_changed_are_kept(model):
+    (path,) = appended(model, 3)
+    first = {manifest["manifest_path"] for _, manifest in model.manifests()}
+    appended(model, 2)
+    model.commit(delete={path: [1]})
+    assert first <= {manifest["manifest_path"] for _, manifest in model.manifests()}
+    model.commit(remove=[path])
+    assert not first & {manifest["manifest_path"] for _, manifest in model.manifests()}
+    appended(model, 1)
+    # Manifests without a live file are not carried on.
+    assert all(
+        manifest["added_files_count"] or manifest["existing_files_count"] for _, manifest in model.manifests()
+    )
+    model.check()
+
+
+def test_small_manifests_are_merged(tmp_path):
+    for version in (2, 3):
+        model = Model(tmp_path / f"t{version}", version)
+        model.table.commit(
+            model.snapshot,
+            model.delta(metadata=MetadataChange(properties={"commit.manifest.min-count-to-merge": "3"})),
+        )
+        paths = [appended(model, 2)[0] for _ in range(5)]
+        model.commit(delete={paths[0]: [1]})
+        assert len(model.manifests()) < 5
+        model.check()
+        statuses = Counter(
+            entry["status"] for _, manifest, entry in model.entries() if not manifest["content"]
+        )
+        assert statuses[0] >= 2
+        model.check_others()
+
+
+def test_a_compaction_keeps_its_sequence_number(model):
+    one, two = appended(model, 2, 2)
+    appended(model, 1)
+    before = model.snapshot.plan().files.filter(
+        pa.compute.is_in(model.snapshot.plan().files.column("raw_location"), pa.array([one, two]))
+    )
+    sequence = max(before.column("data_sequence").to_pylist())
+    new = model.new_file(4)
+    model.commit(add=[new], remove=[one, two], verb=Verb.COMPACT, data_change=False, data_sequence=sequence)
+    model.check()
+    files = {file["raw_location"]: file for file in model.snapshot.plan().files.to_pylist()}
+    assert files[new[0]]["data_sequence"] == sequence
+    assert files[new[0]]["file_sequence"] == model.metadata()["last-sequence-number"]
+    assert model.metadata()["snapshots"][-1]["summary"]["operation"] == "replace"
+
+
+def test_the_second_writer_of_a_version_loses_and_leaves_no_file(model):
+    (path,) = appended(model, 5)
+    stale, delta = model.snapshot, model.delta(delete={path: [0]})
+    model.commit(delete={path: [1]})
+    before = {file for file in model.root.rglob("*") if file.is_file()}
+    outcome = model.table.commit(stale, delta)
+    assert isinstance(outcome, VersionTaken)
+    assert {file for file in model.root.rglob("*") if file.is_file()} == before
+    model.check()
+
+
+def test_properties_and_application_ids(model):
+    model.commit(metadata=MetadataChange(properties={"a": "1"}))
+    assert model.snapshot.version == -1
+    appended(model, 1)
+    version = model.snapshot.version
+    assert model.commit(metadata=MetadataChange(properties={"a": None, "b": "2"})).version == version
+    assert model.metadata()["properties"]["b"] == "2"
+    assert "a" not in model.metadata()["properties"]
+    model.commit(add=[model.new_file(1)], verb=Verb.APPEND, txn=Txn("etl", 4))
+    assert model.snapshot.txns == {"etl": 4}
+    with pytest.raises(InvalidOperationError, match="version 4 of application 'etl' is committed already"):
+        model.commit(add=[model.new_file(1)], txn=Txn("etl", 4))
+
+
+def test_a_delta_that_changes_nothing_commits_nothing(model):
+    appended(model, 1)
+    before = sorted(model.root.rglob("*"))
+    assert model.commit().version == model.snapshot.version
+    assert sorted(model.root.rglob("*")) == before
+
+
+def test_a_failing_store_leaves_no_file(model, monkeypatch):
+    (path,) = appended(model, 5)
+    before = {file for file in model.root.rglob("*") if file.is_file()}
+    storage = model.table.storage
+    put = type(storage).put
+
+    def failing(self, name, data):
+        if name.endswith("avro") and "snap-" in name:
+            raise StorageError("the store is full", path=name)
+        return put(self, name, data)
+
+    monkeypatch.setattr(type(storage), "put", failing)
+    with pytest.raises(StorageError, match="the store is full"):
+        model.commit(delete={path: [1]})
+    assert {file for file in model.root.rglob("*") if file.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    "seed", [pytest.param(n, marks=[pytest.mark.slow] if n > 2 else []) for n in range(20)]
+)
+@pytest.mark.parametrize("version", [2, 3])
+def test_random_commits(tmp_path, seed, version):
+    rng = random.Random(seed)
+    model = Model(tmp_path / "t", version, partitioned=rng.random() < 0.6)
+    merging = {"commit.manifest.min-count-to-merge": str(rng.choice([2, 3, 100]))}
+    if rng.random() < 0.5:
+        merging["commit.manifest.target-size-bytes"] = str(rng.choice([3000, 9000, 30000]))
+    model.commit(metadata=MetadataChange(properties=merging))
+    for _ in range(12):
+        add = [model.new_file(rng.randrange(1, 8), rng.randrange(3)) for _ in range(rng.randrange(3))]
+        paths = list(model.files)
+        remove = rng.sample(paths, min(len(paths), rng.choice([0, 0, 0, 1, 2])))
+        delete = {}
+        for path in rng.sample(paths, min(len(paths), rng.randrange(3))):
+            live = set(range(len(model.files[path][0]))) - model.files[path][1]
+            if path not in remove and live:
+                delete[path] = rng.sample(sorted(live), rng.randrange(1, len(live) + 1))
+        model.commit(add=add, remove=remove, delete=delete)
+        model.check()
+    model.check_others()
