@@ -72,16 +72,16 @@ def answers(
 
 
 def answer_to(spark: Any, asked: Scan) -> dict[str, Any]:
-    from delvec.spark import scan, vector_words
+    from delvec.spark import equality_join, scan, vector_words
     from rows import multiset
     from scanning import collected
 
     for name, value in asked.get("conf", {}).items():
         spark.conf.set(name, value)
     before = settings_of(spark)
-    usual = scan.DRIVER_CHUNK_BYTES, vector_words.MOST_BYTES
+    usual = scan.DRIVER_CHUNK_BYTES, vector_words.MOST_BYTES, equality_join.DRIVER_ROWS
     if asked.get("distributed"):
-        scan.DRIVER_CHUNK_BYTES = 0
+        scan.DRIVER_CHUNK_BYTES, equality_join.DRIVER_ROWS = 0, -1
     if asked.get("joined"):
         vector_words.MOST_BYTES = -1
     try:
@@ -98,7 +98,7 @@ def answer_to(spark: Any, asked: Scan) -> dict[str, Any]:
     except Exception as error:  # Spark's or ours: the test says which it expects
         return {"error": f"{type(error).__name__}: {error}"}
     finally:
-        scan.DRIVER_CHUNK_BYTES, vector_words.MOST_BYTES = usual
+        scan.DRIVER_CHUNK_BYTES, vector_words.MOST_BYTES, equality_join.DRIVER_ROWS = usual
         assert settings_of(spark) == before, "the session is not as it was"
         for name in asked.get("conf", {}):
             spark.conf.unset(name)

@@ -10,6 +10,8 @@ import pytest
 import scan_process
 from delvec.delta.table import DeltaTable
 from golden_data import GOLDEN
+from iceberg_tables.avro import DATA
+from iceberg_tables.writer import IcebergWriter
 from lake import BY_ID, FLAT, Lake
 from rows import multiset, read_rows
 
@@ -39,6 +41,24 @@ def written(root, *, size=None, files=6, **options):
         lake.write(rows(["x", "y/z", None][n % 3], n * 100, 8), deleted=deleted, size=size)
     lake.commit()
     return lake
+
+
+def written_iceberg(root, version):
+    """Deletes of every kind, and other columns since."""
+    columns = pa.schema([("id", pa.int64()), ("a b", pa.string()), ("p", pa.int32())])
+    table = IcebergWriter(root, columns, format_version=version, partition_by=["p"])
+    for first in range(0, 60, 20):
+        table.append([{"id": n, "a b": f"v{n % 7}", "p": n % 2} for n in range(first, first + 20)])
+    for entry in table.head.entries(DATA):
+        table.delete_rows(entry.file, [0, 3])
+    table.delete_keys([{"a b": "v3"}, {"a b": None}], on=["a b"], partition={"p": 1})
+    table.commit()
+    everywhere = table.replace_spec([])
+    table.delete_keys([{"id": 8}, {"id": 9}], on=["id"], spec=everywhere)
+    table.commit()
+    table.rename_column("a b", "c")
+    table.append([{"id": 9, "c": None, "p": 1}])
+    return table
 
 
 def by_connector(name):
@@ -117,6 +137,16 @@ def requests(root):
     }
     asked["broken"] = {"table": str(broken.root)}
     asked["unknown"] = {"table": str(in_folders.root), "where": "nothing = 1"}
+    for version in (2, 3):
+        iceberg = written_iceberg(root / f"iceberg {version}", version)
+        name = f"iceberg-{version}"
+        older = list(iceberg.snapshots)[2]
+        asked[name] = {"table": str(iceberg.root)}
+        asked[f"{name} distributed"] = {**asked[name], "distributed": True}
+        asked[by_connector(name)] = {**asked[name], "connector": True}
+        asked[f"{name} older"] = {**asked[name], "version": older}
+        expected |= dict.fromkeys([name, f"{name} distributed", by_connector(name)], multiset(iceberg.rows()))
+        expected[f"{name} older"] = multiset(iceberg.rows(older))
     for place in GOLDEN_TABLES:
         table = DeltaTable.open(str(place))
         asked[place.name] = {"table": str(place)}
@@ -127,11 +157,12 @@ def requests(root):
 
 
 OWN = ["in folders", "flat", "by id", "many", "words", "joined", "distributed", "chosen", "row based"]
-CONNECTED = ["in folders", "flat", "by id", "chosen", "version"]
+ICEBERG = [f"iceberg-{v}{how}" for v in (2, 3) for how in ("", " distributed", " older")]
+CONNECTED = ["iceberg-2", "iceberg-3", "in folders", "flat", "by id", "chosen", "version"]
 NAMES = [place.name for place in GOLDEN_TABLES]
 
 
-@pytest.mark.parametrize("name", [*OWN, *NAMES, *map(by_connector, [*CONNECTED, *NAMES])])
+@pytest.mark.parametrize("name", [*OWN, *ICEBERG, *NAMES, *map(by_connector, [*CONNECTED, *NAMES])])
 def test_the_same_rows(answers, name):
     found, expected = answers[name]
     assert Counter(found["rows"]) == expected
