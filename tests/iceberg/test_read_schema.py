@@ -86,6 +86,25 @@ def test_by_name_only_where_no_name_misleads(table, change):
     assert multiset(connector_rows(table.root)) == multiset(table.rows())
 
 
+def test_by_id_if_the_schema_of_a_file_may_be_gone(table):
+    """A column is renamed and gets its old name back: the first schema is the current one again. When the
+    snapshot between expires, Iceberg can remove its schema, and nothing in the metadata tells of the name.
+    """
+    table.rename_column("v", "w")
+    renamed = table.append([{"id": 7, "s": None, "w": "renamed"}])
+    table.schema_id = 0
+    table.append([{"id": 8, "s": None, "v": "again"}])
+
+    def cleaned(metadata):
+        snapshots = [each for each in metadata["snapshots"] if each["snapshot-id"] != renamed]
+        return {**metadata, "snapshots": snapshots, "schemas": metadata["schemas"][:1], "snapshot-log": []}
+
+    table.edit_metadata = cleaned
+    table.write_metadata()
+    assert plan(table).files.column("read_schema").to_pylist() == [BY_NAME, BY_ID, BY_NAME]
+    assert multiset(connector_rows(table.root)) == multiset(table.rows())
+
+
 def test_files_without_ids_and_without_a_mapping(tmp_path):
     """They are read by name, unless a name may mean another column."""
     table = IcebergWriter(tmp_path / "t", SCHEMA)

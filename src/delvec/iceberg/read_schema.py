@@ -1,7 +1,8 @@
 """How the data files of a snapshot store its columns.
 
-    by name   if names alone cannot mislead: no column was ever renamed or its name used again, and every
-              writer stores the names unchanged. Then no footer is read
+    by name   if names alone cannot mislead: no column was ever renamed or its name used again, every writer
+              stores the names unchanged, and the metadata still has the snapshot that added the file. Then
+              no footer is read
     by id     otherwise. The footer of each file says which column has which id; files without ids have the
               names of the name mapping
 
@@ -50,22 +51,28 @@ _COUNTS = ["value_counts", "column_sizes"]
 class ReadSchemas:
     """The two ways in which files are read (`BY_NAME`, `BY_ID`), and which files are read by id.
 
-    by_name        names cannot mislead
+    by_name        names cannot mislead, as far as the metadata has the past
+    snapshots      the snapshots that the metadata has. When a snapshot expires, its schema may be removed
+                   too, and the schema's id be used again: a file that it added may have any names
     identity_ids   columns that files may lack because their values are partition values
     """
 
     both: tuple[ReadSchema, ReadSchema]
     by_name: bool
+    snapshots: pa.Array
     identity_ids: tuple[int, ...]
 
     def of_files(self, entries: pa.Table, rows: Rows) -> pa.Array:
         """For some entries of data files the index into ``both``.
 
-        A file that may lack a column with a partition value is read by id. It has the column if its
-        statistics mention it.
+        A file whose snapshot is gone is read by id, and so is one that may lack a column with a partition
+        value. It has the column if its statistics mention it.
         """
-        by_id = pa.repeat(pa.scalar(not self.by_name), len(rows))
-        if self.by_name and self.identity_ids:
+        if not self.by_name:
+            return pa.repeat(pa.scalar(BY_ID, pa.int32()), len(rows))
+        added_by = one_chunk(rows_of(entries.select(["snapshot_id"]), rows).column("snapshot_id"))
+        by_id = pc.invert(pc.is_in(added_by, value_set=self.snapshots))
+        if self.identity_ids:
             counts = rows_of(entries.select(_COUNTS), rows)
             for field_id in self.identity_ids:
                 in_counts = [pc.is_valid(one_chunk(values_of(counts.column(n), field_id))) for n in _COUNTS]
@@ -95,6 +102,7 @@ def read_schemas(
             ReadSchema(schema, by_id=True, constants=(), names=names, from_partition=identity),
         ),
         by_name=is_certain and mapping is None and not has_default,
+        snapshots=pa.array(list(metadata.snapshots), pa.int64()),
         identity_ids=tuple(field_id for field_id in ids if field_id is not None),
     )
 
