@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from delvec.partition_spec import PartitionField, PartitionSpec
     from delvec.plan import Base, ScanPlan
     from delvec.predicate import Condition
-    from delvec.retention import Protected, RetentionRules, Unneeded
+    from delvec.ref_changes import NewRef
+    from delvec.retention import Expired, Protected, RetentionRules, Unneeded
     from delvec.row_delta import (
         Execution,
         Isolation,
@@ -228,7 +229,15 @@ class Table(Protocol):
 
 @runtime_checkable
 class WithRefs(Protocol):
-    """A table that has branches and tags: names for versions."""
+    """A table that has branches and tags: names for versions. A statement on a branch commits to it."""
+
+    def create_ref(self, new: NewRef) -> None:
+        """Make a branch or tag, at the newest version (of the ref that the table was opened at)."""
+        ...
+
+    def drop_ref(self, name: str, kind: str | None = None, *, if_exists: bool = False) -> None:
+        """Drop a branch or tag. ``kind``: refuse one of the other kind."""
+        ...
 
     def on_ref(self, ref: str) -> Table:
         """The same table, whose newest version is that of the branch or tag. InvalidOperationError if there
@@ -253,6 +262,15 @@ class Relocatable(Protocol):
 
     def relocated(self) -> Table:
         """The same table, whose files are taken from where the table is now."""
+        ...
+
+
+@runtime_checkable
+class Upgradable(Protocol):
+    """A table whose format has versions."""
+
+    def upgrade(self, format_version: int) -> bool:
+        """Give the table a later format version. False: it has this version already."""
         ...
 
 
@@ -318,15 +336,48 @@ class Vacuumable(Protocol):
         """How vacuum treats the table. Refuses a table with a feature that delvec does not know, by name."""
         ...
 
-    def protected(self, cutoff_ms: int, *, after: int | None = None) -> Protected:
-        """The files that the newest version needs, and those that were removed at ``cutoff_ms`` or later.
+    def protected(
+        self, cutoff_ms: int, *, after: Protected | None = None, expired: Expired | None = None
+    ) -> Protected:
+        """The files that the newest version and other retained versions need, and those that were removed at
+        ``cutoff_ms`` or later.
 
-        ``after``: the version of an earlier answer. Files that only that answer has may be left out.
+        ``after``: an earlier answer. Files that it has may be left out. ``expired``: the answer of
+        `Expiring.expire`; after a dry run, these versions do not count.
         """
         ...
 
     def unneeded(self) -> Unneeded:
         """The removed files that the metadata still records."""
+        ...
+
+
+@runtime_checkable
+class Expiring(Protocol):
+    """A table that keeps its versions until they expire. Vacuum removes these before it deletes files."""
+
+    def expire(self, older_than_ms: int | None, *, dry_run: bool) -> Expired:
+        """Remove the versions that were committed before a time; without one, those that the table's
+        properties no longer retain. A dry run removes nothing.
+        """
+        ...
+
+
+@runtime_checkable
+class AloneInLocation(Protocol):
+    """A table below whose location no other table may have its metadata, or vacuum would not know whose the
+    files are.
+    """
+
+    @property
+    def metadata_files(self) -> str:
+        """A regular expression for paths of metadata files below any table's location."""
+        ...
+
+    def verify_alone(self, metadata_files: pa.Array, table_folders: Sequence[str]) -> pa.Array:
+        """Refuse the location if a metadata file is of another table, or if ``table_folders``, the folders
+        with tables of other formats, is not empty. Returns the metadata files that must stay.
+        """
         ...
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,23 +45,59 @@ class RetentionRules:
     hidden         names that vacuum passes over
     table_folders  names of folders that only a table has. A folder below this table that holds one of them is
                    another table, and vacuum leaves it alone
+    records        the history has an entry for the start and the end of a run
     """
 
     default_ms: int
     property: str
     hidden: HiddenNames
     table_folders: frozenset[str]
+    records: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Protected:
     """The files that the table at ``version`` and the versions that it retains need.
 
-    ``locations``: absolute and decoded, as text; files outside of the table may be among them.
+    locations   absolute and decoded, as text, in parts; each part is read when it is taken, once. Files
+                outside of the table may be among them
+    state       of the format: what the answer was made from
     """
 
     version: int
-    locations: pa.ChunkedArray
+    locations: Iterable[pa.ChunkedArray]
+    state: object = None
+
+
+EXPIRED_SCHEMA = pa.schema(
+    [
+        pa.field("location", pa.large_string(), nullable=False),
+        pa.field("metric", pa.string(), nullable=False),
+    ]
+)
+"""Columns of ``Expired.files``. ``location`` is absolute and decoded. ``metric``: the name under which the
+result of vacuum counts the file.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """The versions that a vacuum removes from the metadata.
+
+    versions        how many
+    refs            the names of branches and tags that go with them
+    files           the files that these versions need; versions that are kept may need some of them too
+    metrics         further counts for the result
+    orphan_metric   the name under which the result counts files that no version has
+    state           of the format: what ``Vacuumable.protected`` must know about a dry run
+    """
+
+    versions: int
+    refs: tuple[str, ...]
+    files: pa.Table
+    metrics: Mapping[str, int] = field(default_factory=dict)
+    orphan_metric: str = ""
+    state: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +123,11 @@ class VacuumRecord:
 @dataclass(frozen=True, slots=True)
 class Unneeded:
     """Files that the metadata still records though no live version needs them. ``expired``: those that
-    vacuum may remove now.
+    vacuum may remove now. ``expired_versions``: versions that vacuum would remove from the metadata.
     """
 
-    files: int
-    bytes: int
-    expired_files: int
-    expired_bytes: int
+    files: int = 0
+    bytes: int = 0
+    expired_files: int = 0
+    expired_bytes: int = 0
+    expired_versions: int = 0

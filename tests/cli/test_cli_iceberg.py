@@ -145,8 +145,6 @@ def test_verify(delvec, table):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["vacuum", "--dry-run"], "vacuum is not supported on iceberg tables"),
-        (["restore", "--version", "1", "--dry-run"], "RESTORE is not implemented for iceberg tables"),
         (["changes", "--from", "1"], "tables of the format iceberg have no change feed"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",

@@ -10,6 +10,7 @@ import pytest
 from delvec.errors import InvalidOperationError
 from delvec.iceberg.expiry import ExpiryLimits, find_expired, verify_may_expire
 from delvec.iceberg.metadata import parse_metadata
+from iceberg_tables import retained
 
 NOW = 1_000_000
 
@@ -118,35 +119,6 @@ def test_a_table_without_garbage_collection():
     verify_may_expire(metadata_of({}, {}))
 
 
-def naive(snapshots, refs, properties, older_than):
-    """The rules of the specification, step by step, and Java's rule for snapshots of no ref."""
-    table_age = properties.get("history.expire.max-ref-age-ms")
-    live = {
-        name: ref
-        for name, ref in refs.items()
-        if name == "main"
-        or (age := ref[2].get("max-ref-age-ms", table_age)) is None
-        or NOW - snapshots[ref[0]][1] <= int(age)
-    }
-    retained, seen = set(), set()
-    for head, kind, more in live.values():
-        retained.add(head)
-        chain, at = [], head
-        while at is not None:
-            chain.append(at)
-            at = snapshots[at][0] if kind == "branch" else None
-        seen |= set(chain)
-        oldest = NOW - more["max-snapshot-age-ms"] if "max-snapshot-age-ms" in more else older_than
-        least = more.get(
-            "min-snapshots-to-keep", int(properties.get("history.expire.min-snapshots-to-keep", 1))
-        )
-        while chain and (least > 0 or snapshots[chain[0]][1] >= oldest):
-            retained.add(chain.pop(0))
-            least -= 1
-    retained |= {number for number in snapshots if number not in seen and snapshots[number][1] >= older_than}
-    return set(refs) - set(live), set(snapshots) - retained
-
-
 @pytest.mark.parametrize("seed", range(300))
 def test_random_tables_against_the_model(seed):
     rng = random.Random(seed)
@@ -170,4 +142,6 @@ def test_random_tables_against_the_model(seed):
         properties["history.expire.max-ref-age-ms"] = str(rng.randrange(60))
     older_than = NOW - rng.randrange(60)
     found = expired(metadata_of(snapshots, refs, properties), older_than)
-    assert (set(found.refs), set(found.snapshots)) == naive(snapshots, refs, properties, older_than)
+    listed = {name: {"snapshot-id": at, "type": kind} | more for name, (at, kind, more) in refs.items()}
+    expected = retained.expired(snapshots, listed, properties, NOW, older_than)
+    assert (set(found.refs), set(found.snapshots)) == expected

@@ -51,19 +51,24 @@ def file_retention_ms(snapshot: Snapshot) -> int:
     return duration_ms(snapshot.properties, FILE_RETENTION, FILE_RETENTION_DEFAULT)
 
 
-def protected(storage: Storage, snapshot: Snapshot, cutoff_ms: int, *, after: int | None = None) -> Protected:
+def protected(
+    storage: Storage, snapshot: Snapshot, cutoff_ms: int, *, after: Protected | None = None
+) -> Protected:
     """The files of the newest version and of tombstones since ``cutoff_ms``, with all their vectors.
 
     A checkpoint drops tombstones by the retention that the table had then, which may have been shorter. So
-    the commits are read too; with ``after`` only those after this version.
+    the commits are read too; with ``after`` only those after its version.
     """
-    in_commits = _removes_in_commits(storage, cutoff_ms, after)
+    if after is not None and after.version == snapshot.version:
+        return Protected(snapshot.version, ())
+    in_commits = _removes_in_commits(storage, cutoff_ms, None if after is None else after.version)
     removes = _since(concat([snapshot.tombstones(), in_commits]), cutoff_ms)
     parts = []
     for actions in (snapshot.adds, removes):
         parts += [location.resolve_many(storage.root, actions.column("path"))]
         parts += [vector_files(storage.root, actions)]
-    return Protected(snapshot.version, pa.chunked_array([part.cast(pa.large_string()) for part in parts]))
+    locations = pa.chunked_array([part.cast(pa.large_string()) for part in parts])
+    return Protected(snapshot.version, (locations,))
 
 
 def unneeded(storage: Storage, snapshot: Snapshot, *, now_ms: int) -> Unneeded:

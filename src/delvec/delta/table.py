@@ -37,7 +37,7 @@ from delvec.metadata_tree import Node
 from delvec.operation_metrics import metrics_without_files, total_metrics
 from delvec.partition_spec import PartitionField, identity_fields
 from delvec.plan import Base
-from delvec.retention import Protected, RetentionRules, Unneeded
+from delvec.retention import Expired, Protected, RetentionRules, Unneeded
 from delvec.row_delta import (
     Committed,
     Execution,
@@ -181,8 +181,11 @@ class DeltaTable:
         """How vacuum treats the table."""
         return retention.retention_rules(self._newest())
 
-    def protected(self, cutoff_ms: int, *, after: int | None = None) -> Protected:
+    def protected(
+        self, cutoff_ms: int, *, after: Protected | None = None, expired: Expired | None = None
+    ) -> Protected:
         """The files that the newest version needs, and those of tombstones since ``cutoff_ms``."""
+        del expired  # versions expire with the log
         return retention.protected(self.storage, self._newest(), cutoff_ms, after=after)
 
     def unneeded(self) -> Unneeded:

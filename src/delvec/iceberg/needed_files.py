@@ -36,6 +36,7 @@ FILES_SCHEMA = pa.schema([("location", pa.large_string()), ("size", pa.int64()),
 _LISTS_AT_ONCE = 64
 _GROUP_BYTES = 64 << 20
 _UNKNOWN_LENGTH = 1 << 20
+_MANY = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,16 @@ def each_once(files: pa.Table) -> pa.Table:
     first = pc.index_in(locations, value_set=locations.unique())
     _, rows = np.unique(first.to_numpy(zero_copy_only=False), return_index=True)
     return files if len(rows) == len(files) else files.take(pa.array(rows))
+
+
+def united(parts: Iterable[pa.Table]) -> pa.Table:
+    """The files of all parts, each once. Takes a part at a time, so that copies do not pile up."""
+    files, pending = FILES_SCHEMA.empty_table(), 0
+    for part in parts:
+        files, pending = pa.concat_tables([files, part]), pending + len(part)
+        if pending > max(_MANY, len(files) // 2):
+            files, pending = each_once(files), 0
+    return each_once(files)
 
 
 def statistics_files(

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Iterator
 
 from delvec.errors import FormatError, InvalidOperationError
-from delvec.iceberg.metadata import MAIN, Ref, TableMetadata
+from delvec.iceberg.metadata import MAIN, TAG, Ref, TableMetadata
 from delvec.instants import as_datetime, is_future, millis_of
 
 NO_SNAPSHOT = -1
@@ -22,6 +22,12 @@ def find_ref(metadata: TableMetadata, name: str) -> Ref:
             f"branch or tag {name!r} does not exist, expected one of {names}: {metadata.location}"
         )
     return ref
+
+
+def verify_branch(metadata: TableMetadata, name: str) -> None:
+    """Refuse a tag, and a branch that does not exist; main need not exist."""
+    if (name != MAIN or name in metadata.refs) and find_ref(metadata, name).kind == TAG:
+        raise InvalidOperationError(f"{name!r} is a tag, expected a branch: {metadata.location}")
 
 
 def verify_snapshot(metadata: TableMetadata, snapshot_id: int) -> int:

@@ -12,15 +12,18 @@ import pyarrow as pa
 from delvec import location
 from delvec.errors import FormatError, InvalidOperationError
 from delvec.findings import Finding
-from delvec.iceberg import history, metadata_files, refs
+from delvec.iceberg import history, metadata_files, old_metadata, refs, restore, retention
 from delvec.iceberg.checks import check_snapshot
 from delvec.iceberg.commit import commit
 from delvec.iceberg.creation import creation_updates, draft
 from delvec.iceberg.locations import Locations
-from delvec.iceberg.metadata import TAG, TableMetadata
+from delvec.iceberg.metadata import MAIN, TAG, TableMetadata
+from delvec.iceberg.metadata_change import FORMAT_VERSION, updates_of
+from delvec.iceberg.metadata_commits import MakeUpdates, commit_updates
 from delvec.iceberg.metadata_files import FOLDER
 from delvec.iceberg.operations import operation_name
 from delvec.iceberg.pointers import CurrentFile, FilePointer, FolderPointer, Pointer
+from delvec.iceberg.ref_updates import created_ref, dropped_ref
 from delvec.iceberg.refs import NO_SNAPSHOT
 from delvec.iceberg.snapshot import Opened, Snapshot
 from delvec.iceberg.swaps import clock_ms
@@ -31,9 +34,12 @@ from delvec.metadata_tree import Node
 from delvec.operation_metrics import metrics_without_files, total_metrics
 from delvec.partition_spec import PartitionField
 from delvec.plan import Base
-from delvec.row_delta import Execution, Outcome, Request, RowCounts, RowDelta, Won
+from delvec.ref_changes import NewRef
+from delvec.retention import Expired, Protected, RetentionRules, Unneeded
+from delvec.row_delta import Execution, MetadataChange, Outcome, Request, RowCounts, RowDelta, Won
 from delvec.schema import Schema
 from delvec.storage import Storage, open_storage
+from delvec.version_state import VersionState
 
 _OPTIONS_SECONDS = 300  # credentials last longer; a new storage has to connect again
 
@@ -217,6 +223,60 @@ class IcebergTable:
     def tree(self, snapshot: Snapshot) -> Node:
         """The manifests of the snapshot, their live files and deletes."""
         return snapshot_tree(snapshot)
+
+    def state_at(self, newest: Snapshot, version: Snapshot, request: Request) -> VersionState:
+        """The step that sets the branch to the snapshot ``version``."""
+        return restore.state_at(newest, version, request)
+
+    def create_ref(self, new: NewRef) -> None:
+        """Make a branch or tag, by default at the newest snapshot of the ref that this table is at."""
+        at = self._ref or MAIN
+        self._commit_updates(f"create {new.kind}", lambda metadata: created_ref(metadata, new, at))
+
+    def drop_ref(self, name: str, kind: str | None = None, *, if_exists: bool = False) -> None:
+        """Drop a branch or tag; ``kind``: refuse one of the other kind."""
+        self._commit_updates(
+            f"drop {kind or 'ref'}", lambda metadata: dropped_ref(metadata, name, kind, if_exists=if_exists)
+        )
+
+    def upgrade(self, format_version: int) -> bool:
+        """Give the table a later format version. False: it has this version already."""
+        change = MetadataChange(properties={FORMAT_VERSION: str(format_version)})
+        before = self._newest.read()[1].format_version
+        self._commit_updates("upgrade", lambda metadata: updates_of(metadata, change))
+        return before != format_version
+
+    def retention_rules(self) -> RetentionRules:
+        """How vacuum treats the table."""
+        return retention.retention_rules(self._newest)
+
+    def expire(self, older_than_ms: int | None, *, dry_run: bool) -> Expired:
+        """Remove expired snapshots, branches and tags from the metadata."""
+        return retention.expire(self._newest, clock_ms(), older_than_ms, dry_run=dry_run)
+
+    def protected(
+        self,
+        cutoff_ms: int,  # noqa: ARG002 - files are needed by snapshots, not by their age
+        *,
+        after: Protected | None = None,
+        expired: Expired | None = None,
+    ) -> Protected:
+        """The files of all snapshots that the table keeps."""
+        return retention.protected(self._newest, after, expired)
+
+    def unneeded(self) -> Unneeded:
+        """How many snapshots have expired."""
+        return retention.unneeded(self._newest.read()[1], clock_ms())
+
+    metadata_files = old_metadata.PATTERN
+
+    def verify_alone(self, metadata_files: pa.Array, table_folders: Sequence[str]) -> pa.Array:
+        """Refuse a location with another table's metadata, as ``formats.AloneInLocation``."""
+        path, metadata = self._newest.read()
+        return old_metadata.verify_alone(self.storage, path, metadata, metadata_files, table_folders)
+
+    def _commit_updates(self, operation: str, make_updates: MakeUpdates) -> None:
+        commit_updates(self._newest, make_updates, operation=operation)
 
     def findings(self, snapshot: Snapshot) -> Iterable[Finding]:
         """Problems of the snapshot's manifests, summary, Puffin files and delete files."""

@@ -1,0 +1,70 @@
+"""Commits that change a table's metadata and no rows: branches and tags, expired snapshots, upgrades.
+
+They conflict with no other commit. If another writer was first, the updates are made again from the newest
+metadata.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from delvec.errors import CommitConflictError, StorageError
+from delvec.iceberg.metadata import TableMetadata
+from delvec.iceberg.metadata_updates import Update
+from delvec.iceberg.pointers import Pointer
+from delvec.iceberg.swaps import BaseFile, Swapped, SwapUnknown, Taken
+from delvec.storage import Storage
+
+MAX_COMMIT_ATTEMPTS = 100
+_LONGEST_PAUSE = 1.0
+
+MakeUpdates = Callable[[TableMetadata], Sequence[Update]]
+"""The updates to commit on top of this metadata; none if it is as it must be. Called for each attempt."""
+
+
+class Newest(Protocol):
+    """A table's newest metadata, and who takes commits of it."""
+
+    @property
+    def storage(self) -> Storage: ...
+
+    @property
+    def pointer(self) -> Pointer: ...
+
+    def read(self) -> tuple[str, TableMetadata]:
+        """Path and content of the newest metadata file."""
+        ...
+
+
+def commit_updates(
+    newest: Newest,
+    make_updates: MakeUpdates,
+    *,
+    operation: str,
+    pause: Callable[[float], None] = time.sleep,
+) -> TableMetadata:
+    """Commit the updates. Returns the metadata with them, or the newest as it is if there are none.
+
+    StorageError if the outcome is not known. ``operation`` names the commit in errors.
+    """
+    for attempt in range(MAX_COMMIT_ATTEMPTS):
+        path, metadata = newest.read()
+        updates = list(make_updates(metadata))
+        if not updates:
+            return metadata
+        match newest.pointer.commit(newest.storage, BaseFile(path, metadata), updates):
+            case Swapped(file):
+                return file.metadata
+            case SwapUnknown(reason):
+                raise StorageError(
+                    f"cannot tell whether {operation} was committed: {reason}", path=newest.storage.root
+                )
+            case Taken():
+                pause(random.uniform(0, min(_LONGEST_PAUSE, 0.005 * 2**attempt)))
+    raise CommitConflictError(
+        f"{operation} gave up: other writers committed first {MAX_COMMIT_ATTEMPTS} times in a row: "
+        f"{newest.storage.root}"
+    )
