@@ -18,47 +18,7 @@ from delvec.iceberg import metadata_updates as updates
 from delvec.iceberg.pointers import FilePointer, FolderPointer
 from delvec.iceberg.swaps import BaseFile, Swapped, SwapUnknown, Taken
 from delvec.storage import Storage
-
-SCHEMA = {
-    "type": "struct",
-    "schema-id": 0,
-    "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}],
-}
-
-
-def creation(location, properties=None):
-    return [
-        updates.assign_uuid(str(uuid.uuid4())),
-        updates.upgrade_format_version(3),
-        updates.add_schema(SCHEMA, 1),
-        updates.set_current_schema(),
-        updates.add_spec({"spec-id": 0, "fields": []}),
-        updates.set_default_spec(),
-        updates.add_sort_order({"order-id": 0, "fields": []}),
-        updates.set_default_sort_order(),
-        updates.set_location(str(location)),
-        updates.set_properties(properties or {}),
-    ]
-
-
-def snapshot(metadata, snapshot_id):
-    """The updates that add a snapshot to the main branch."""
-    record = {
-        "snapshot-id": snapshot_id,
-        "parent-snapshot-id": metadata.current_snapshot_id,
-        "sequence-number": metadata.last_sequence_number + 1,
-        "timestamp-ms": metadata.last_updated_ms + 1,
-        "manifest-list": f"{metadata.location}/metadata/snap-{snapshot_id}.avro",
-        "summary": {"operation": "append"},
-        "schema-id": 0,
-        "first-row-id": metadata.next_row_id,
-        "added-rows": 1,
-    }
-    return [updates.add_snapshot(record), updates.set_snapshot_ref("main", snapshot_id)]
-
-
-def property_of(number):
-    return [updates.set_properties({"number": str(number)})]
+from iceberg_tables.updates import creation, property_of, snapshot
 
 
 def newest(storage):

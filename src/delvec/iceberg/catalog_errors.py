@@ -24,7 +24,7 @@ def catalog_errors(catalog: str, identifier: Sequence[str]) -> Iterator[None]:
     except DelvecError:
         raise
     except Exception as error:
-        name, reason = type(error).__name__, _reason(error)
+        name, reason = type(error).__name__, reason_of(error)
         if name in _NOT_FOUND:
             raise TableNotFoundError(f"no table {table} in catalog {catalog!r}: {reason}") from error
         if name == "NotInstalledError" or type(error) in _BAD_REQUEST:
@@ -34,6 +34,7 @@ def catalog_errors(catalog: str, identifier: Sequence[str]) -> Iterator[None]:
         ) from error
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """The first line of the error's message."""
     text = str(error).strip().split("\n", 1)[0]
     return text if len(text) <= _MAX_LENGTH else text[: _MAX_LENGTH - 1] + "…"

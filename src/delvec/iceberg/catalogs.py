@@ -12,20 +12,25 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, Protocol
 
 from delvec import location
-from delvec.errors import DelvecError, InvalidOperationError, TableNotFoundError
+from delvec.errors import DelvecError, InvalidOperationError, TableNotFoundError, UnsupportedFeatureError
 from delvec.formats import OptionsFor
 from delvec.iceberg import metadata_files
 from delvec.iceberg.catalog_errors import catalog_errors
 from delvec.iceberg.catalog_options import VendedOptions, storage_options
-from delvec.iceberg.json_object import JsonObject
+from delvec.iceberg.catalog_tables import Identifier, LoadedTable, StagedTable, verify_identifier
+from delvec.iceberg.creation import creation_updates, draft, placed
 from delvec.iceberg.metadata_updates import Update
 from delvec.iceberg.pointers import CurrentFile
-from delvec.iceberg.read_only import refuse_writing
-from delvec.iceberg.swaps import BaseFile, SwapOutcome
+from delvec.iceberg.rest_catalog import RestCatalogTable
+from delvec.iceberg.snapshot import Snapshot
+from delvec.iceberg.sql_catalog import SqlCatalogTable
+from delvec.iceberg.swaps import BaseFile, SwapOutcome, clock_ms
 from delvec.iceberg.table import IcebergTable
+from delvec.partition_spec import PartitionField
+from delvec.schema import Schema
 from delvec.storage import Storage
 
 _ENVIRONMENT = "PYICEBERG_CATALOG__"
@@ -35,16 +40,26 @@ _LOADED: dict[tuple[str, str], Any] = {}
 _LOADED_LOCK = threading.Lock()
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedTable:
-    """A catalog's answer: the newest metadata file, and how to reach the store."""
+class CatalogTable(Protocol):
+    """A table as a catalog holds it."""
 
-    metadata_location: str
-    properties: Mapping[str, str]
+    def load(self) -> LoadedTable: ...
+
+    def stage(self, updates: Sequence[Update]) -> StagedTable:
+        """Where the table that the updates create goes. Nothing is created yet."""
+        ...
+
+    def commit(
+        self, storage: Storage, base: BaseFile | None, updates: Sequence[Update], now_ms: int
+    ) -> SwapOutcome:
+        """As `swaps.Swap`."""
+        ...
 
 
 class IcebergCatalog:
     """A catalog, by its name in pyiceberg's configuration or as a pyiceberg ``Catalog``."""
+
+    format = "iceberg"
 
     def __init__(self, name: str, catalog: Any | None = None) -> None:
         self.name = name
@@ -68,16 +83,52 @@ class IcebergCatalog:
         storage = Storage(location.unencoded(metadata.location), options)
         return IcebergTable(storage, pointer, credentials=vended.hadoop_names)
 
-    def load(self, identifier: tuple[str, ...]) -> LoadedTable:
-        """Ask the catalog for the table's newest metadata file."""
-        if len(identifier) < 2 or not all(identifier):
-            raise InvalidOperationError(
-                f"identifier is {'.'.join(identifier)!r}, expected a namespace and a table such as db.orders"
-            )
+    def draft_table(
+        self,
+        identifier: Sequence[str],
+        schema: Schema,
+        options_for: OptionsFor,
+        *,
+        partition_by: Sequence[PartitionField] = (),
+        properties: Mapping[str, str] | None = None,
+        format_version: int | None = None,
+        place: str | None = None,
+    ) -> tuple[IcebergTable, Snapshot]:
+        """A table of the catalog that does not exist yet, and its draft. The first commit creates it.
+
+        ``place``: its location; by default where the catalog puts it. Refuses an identifier that exists, and
+        a namespace that does not.
+        """
+        pointer = CatalogPointer(self, tuple(identifier), options_for)
+        requested = creation_updates(
+            schema,
+            partition_by=partition_by,
+            properties=properties,
+            format_version=format_version,
+            location=place or "",
+        )
         with catalog_errors(self.name, identifier):
-            catalog = self._loaded()
-            ask = _ask_sql if _is_a(catalog, "SqlCatalog") else _ask
-            loaded = ask(catalog, identifier)
+            staged = self.table(pointer.identifier).stage(requested)
+        found = location.unencoded(staged.location)
+        vended = storage_options(staged.properties, found)
+        storage = Storage(found, vended.combined(options_for(found)))
+        table = IcebergTable(storage, pointer, credentials=vended.hadoop_names)
+        return table, draft(storage, placed(requested, staged), now_ms=clock_ms())
+
+    def table(self, identifier: Identifier) -> CatalogTable:
+        """The table as the catalog holds it, by the kind of the catalog."""
+        verify_identifier(identifier)
+        catalog = self._loaded()
+        if _is_a(catalog, "SqlCatalog"):
+            return SqlCatalogTable(catalog, self.name, identifier)
+        if _is_a(catalog, "RestCatalog"):
+            return RestCatalogTable(catalog, self.name, identifier)
+        return _OtherCatalogTable(catalog, self.name, identifier)
+
+    def load(self, identifier: Identifier) -> LoadedTable:
+        """Ask the catalog for the table's newest metadata file."""
+        with catalog_errors(self.name, identifier):
+            loaded = self.table(identifier).load()
         if not loaded.metadata_location:
             raise TableNotFoundError(
                 f"table {'.'.join(identifier)} of catalog {self.name!r} has no metadata file"
@@ -110,8 +161,9 @@ class CatalogPointer:
         options = vended.combined(self.options_for(file)) if vended.hadoop_names else None
         return CurrentFile(file, options=options)
 
-    def commit(self, storage: Storage, base: BaseFile | None, updates: Sequence[Update]) -> SwapOutcome:  # noqa: ARG002
-        refuse_writing(storage.root)
+    def commit(self, storage: Storage, base: BaseFile | None, updates: Sequence[Update]) -> SwapOutcome:
+        with catalog_errors(self.catalog.name, self.identifier):
+            return self.catalog.table(self.identifier).commit(storage, base, updates, clock_ms())
 
     def load(self) -> tuple[str, VendedOptions]:
         """The metadata file, and the options of its store that the catalog gives."""
@@ -165,55 +217,37 @@ def _configuration() -> Any:
         raise InvalidOperationError(f"pyiceberg's configuration cannot be read: {error}") from error
 
 
-def _ask(catalog: Any, identifier: tuple[str, ...]) -> LoadedTable:
-    """Any catalog, through its ``load_table``, which also parses the metadata."""
-    from pydantic import ValidationError  # noqa: PLC0415
+class _OtherCatalogTable:
+    """A table of a catalog whose tables can only be read: Hive, Glue, DynamoDB, BigQuery."""
 
-    try:
-        table = catalog.load_table(identifier)
-    except ValidationError:
-        if not _is_a(catalog, "RestCatalog"):
-            raise
-        return _ask_rest(catalog, identifier)
-    return LoadedTable(table.metadata_location, dict(table.io.properties))
+    def __init__(self, catalog: Any, name: str, identifier: Identifier) -> None:
+        self._catalog = catalog
+        self._name = name
+        self._identifier = identifier
 
+    def load(self) -> LoadedTable:
+        table = self._catalog.load_table(self._identifier)
+        return LoadedTable(table.metadata_location, dict(table.io.properties))
 
-def _ask_rest(catalog: Any, identifier: tuple[str, ...]) -> LoadedTable:
-    """A REST catalog, for a table whose metadata pyiceberg cannot parse: one with a variant column."""
-    from pyiceberg.catalog.rest import Endpoints  # noqa: PLC0415
+    def stage(self, updates: Sequence[Update]) -> StagedTable:  # noqa: ARG002 - as the others
+        self._refuse()
 
-    place = catalog._split_identifier_for_path(identifier)
-    response = catalog._session.get(catalog.url(Endpoints.load_table, prefixed=True, **place))
-    response.raise_for_status()
-    answer = JsonObject.parse(response.content, "the catalog's answer")
-    metadata_location = answer.text("metadata-location", "")
-    credentials = [
-        (item.text("prefix"), item.text_map("config")) for item in answer.children("storage-credentials")
-    ]
-    fitting = [item for item in credentials if metadata_location.startswith(item[0])]
-    vended = max(fitting, key=lambda item: len(item[0]))[1] if fitting else {}
-    return LoadedTable(metadata_location, {**catalog.properties, **answer.text_map("config"), **vended})
+    def commit(
+        self,
+        storage: Storage,  # noqa: ARG002 - as the others
+        base: BaseFile | None,  # noqa: ARG002
+        updates: Sequence[Update],  # noqa: ARG002
+        now_ms: int,  # noqa: ARG002
+    ) -> SwapOutcome:
+        self._refuse()
 
-
-def _ask_sql(catalog: Any, identifier: tuple[str, ...]) -> LoadedTable:
-    """A SQL catalog, by its table of pointers: its ``load_table`` would read the metadata file."""
-    from pyiceberg.catalog.sql import IcebergTables  # noqa: PLC0415
-    from pyiceberg.exceptions import NoSuchTableError  # noqa: PLC0415
-    from sqlalchemy import select  # noqa: PLC0415
-
-    query = select(IcebergTables.metadata_location).where(
-        IcebergTables.catalog_name == catalog.name,
-        IcebergTables.table_namespace == ".".join(identifier[:-1]),
-        IcebergTables.table_name == identifier[-1],
-    )
-    only_tables = catalog._iceberg_type_filter()  # views are rows of the same table
-    if only_tables is not None:
-        query = query.where(only_tables)
-    with catalog.engine.connect() as connection:
-        row = connection.execute(query).first()
-    if row is None:
-        raise NoSuchTableError(".".join(identifier))
-    return LoadedTable(row[0], dict(catalog.properties))
+    def _refuse(self) -> NoReturn:
+        kind = type(self._catalog).__name__
+        raise UnsupportedFeatureError(
+            f"tables of catalog {self._name!r} ({kind}) can only be read, expected a SqlCatalog or a "
+            f"RestCatalog to write to: {self._name}.{'.'.join(self._identifier)}",
+            feature=f"writing to a {kind}",
+        )
 
 
 def _is_a(catalog: object, name: str) -> bool:

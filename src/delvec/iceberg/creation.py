@@ -12,6 +12,7 @@ from typing import Any
 
 from delvec.errors import InvalidOperationError
 from delvec.iceberg import metadata_updates
+from delvec.iceberg.catalog_tables import StagedTable
 from delvec.iceberg.field_ids import fresh_ids
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.metadata_change import (
@@ -68,6 +69,26 @@ def creation_updates(
         metadata_updates.set_location(location),
         metadata_updates.set_properties(properties_for_files(state)),
     )
+
+
+def placed(updates: Sequence[Update], staged: StagedTable) -> tuple[Update, ...]:
+    """The updates with the location that a catalog chose, and with the uuid and the properties that it gives
+    the table.
+    """
+    result: list[Update] = []
+    for update in updates:
+        match update["action"]:
+            case "set-location":
+                result.append(metadata_updates.set_location(staged.location.rstrip("/")))
+            case "assign-uuid" if staged.table_uuid is not None:
+                result.append(metadata_updates.assign_uuid(staged.table_uuid))
+            case "set-properties":
+                both = {**staged.table_properties, **update["updates"]}
+                both.pop(FORMAT_VERSION, None)
+                result.append(metadata_updates.set_properties(both))
+            case _:
+                result.append(update)
+    return tuple(result)
 
 
 def draft(storage: Storage, updates: Sequence[Update], *, now_ms: int) -> Snapshot:

@@ -95,8 +95,7 @@ class IcebergTable:
     """A table at the storage's root. ``pointer`` knows its newest metadata file, by default its folder.
 
     ``credentials``: if a catalog gave the credentials of the store, the Hadoop settings of which one gives
-    Spark's file system credentials too. ``new_location``: of a table that does not exist yet, its location as
-    the catalog records it.
+    Spark's file system credentials too.
     """
 
     format = "iceberg"
@@ -107,10 +106,8 @@ class IcebergTable:
         pointer: Pointer | None = None,
         *,
         credentials: tuple[str, ...] = (),
-        new_location: str | None = None,
     ) -> None:
         self.credentials = credentials
-        self._new_location = new_location
         self._newest = _Newest(storage, pointer or FolderPointer())
         self._ref: str | None = None
         self._relocate = False
@@ -176,7 +173,7 @@ class IcebergTable:
             partition_by=partition_by,
             properties=properties,
             format_version=format_version,
-            location=self._new_location or self.location,
+            location=self.location,
         )
         return draft(self.storage, updates, now_ms=clock_ms())
 
@@ -285,7 +282,6 @@ class IcebergTable:
     def _copy(self, *, ref: str | None, relocate: bool) -> IcebergTable:
         copy = object.__new__(IcebergTable)
         copy._newest, copy.credentials = self._newest, self.credentials
-        copy._new_location = self._new_location
         copy._ref, copy._relocate = ref, relocate
         return copy
 
