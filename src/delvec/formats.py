@@ -445,3 +445,37 @@ class Catalog(Protocol):
     def open_table(self, identifier: Sequence[str], options_for: OptionsFor) -> Table:
         """The table with this identifier, such as ``("db", "orders")``; TableNotFoundError if none has it."""
         ...
+
+
+@runtime_checkable
+class CreatingCatalog(Catalog, Protocol):
+    """A catalog that creates and drops tables."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def format(self) -> str:
+        """The format of its tables."""
+        ...
+
+    def draft_table(
+        self,
+        identifier: Sequence[str],
+        schema: Schema,
+        options_for: OptionsFor,
+        *,
+        partition_by: Sequence[PartitionField] = (),
+        properties: Mapping[str, str] | None = None,
+        format_version: int | None = None,
+        place: str | None = None,
+    ) -> tuple[Table, Snapshot]:
+        """A table of the catalog that does not exist yet, and its draft: the first commit creates it.
+
+        ``place``: its location; by default the catalog chooses one. Refuses an identifier that exists.
+        """
+        ...
+
+    def drop_table(self, identifier: Sequence[str]) -> None:
+        """Remove the table from the catalog; TableNotFoundError if it has none. Files stay."""
+        ...

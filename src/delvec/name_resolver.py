@@ -9,12 +9,14 @@ Any other name belongs to Spark.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from delvec import detect, formats
-from delvec.errors import InvalidOperationError
-from delvec.formats import Catalog, OptionsFor
+from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.formats import Catalog, CreatingCatalog, OptionsFor
+from delvec.partition_spec import PartitionField
+from delvec.schema import Schema
 
 ANY_FORMAT = "delvec"
 """The word before a path that leaves the format open; after USING it means the default format."""
@@ -57,9 +59,23 @@ def providers() -> tuple[str, ...]:
     return (ANY_FORMAT, *detect.format_names())
 
 
-def created_format(provider: str | None) -> str:
-    """The format of a new table: what USING or the word before its path says."""
-    return detect.DEFAULT_FORMAT if provider in (None, ANY_FORMAT) else str(provider)
+def creating(catalog: Catalog, identifier: Sequence[str]) -> CreatingCatalog:
+    """The catalog, if it can create and drop tables."""
+    if not isinstance(catalog, CreatingCatalog):
+        raise UnsupportedFeatureError(
+            f"the catalog only finds tables, it creates and drops none: {'.'.join(identifier)}",
+            feature="tables of this catalog",
+        )
+    return catalog
+
+
+def created_format(provider: str | None, reference: Reference | None = None) -> str:
+    """The format of a new table: what USING or the word before its path says, or that of its catalog."""
+    if provider not in (None, ANY_FORMAT):
+        return str(provider)
+    if isinstance(reference, InCatalog):
+        return creating(reference.catalog, reference.identifier).format
+    return detect.DEFAULT_FORMAT
 
 
 def resolve(parts: Sequence[str], quoted: Sequence[bool]) -> Reference | None:
@@ -113,6 +129,48 @@ def open_table(reference: Reference, options_for: OptionsFor) -> formats.Table:
                     f"the table has the format {table.format}, expected {expected}: {table.location}"
                 )
             return table
+
+
+def draft_table(
+    reference: Reference,
+    table_format: str,
+    schema: Schema,
+    options_for: OptionsFor,
+    *,
+    partition_by: Sequence[PartitionField] = (),
+    properties: Mapping[str, str] | None = None,
+    format_version: int | None = None,
+    place: str | None = None,
+) -> tuple[formats.Table, formats.Snapshot]:
+    """A table that does not exist yet, and its draft: the first commit creates it. Refuses one that exists.
+
+    ``place``: the location of a table of a catalog, by default where the catalog puts it.
+    """
+    match reference:
+        case AtPath(path):
+            table = detect.new_table(path, table_format, options_for(path))
+            draft = table.draft(
+                schema, partition_by=partition_by, properties=properties, format_version=format_version
+            )
+            return table, draft
+        case InCatalog(found, identifier):
+            catalog = creating(found, identifier)
+            if table_format != catalog.format:
+                raise InvalidOperationError(
+                    f"format is {table_format!r}, expected {catalog.format!r}: tables of catalog "
+                    f"{catalog.name!r} have this format: {'.'.join(identifier)}"
+                )
+            return catalog.draft_table(
+                identifier,
+                schema,
+                options_for,
+                partition_by=partition_by,
+                properties=properties,
+                format_version=format_version,
+                place=place,
+            )
+        case Registered(existing):
+            raise InvalidOperationError(f"a table already exists: {existing.location}")
 
 
 def register(name: str, table: formats.Table) -> None:

@@ -117,27 +117,21 @@ class Table:
         """Create a table, with the rows of a DataFrame (or of anything that ``append`` accepts), or without
         rows (from a schema or its DDL text).
 
-        Refused if a table exists at the location. Deletion vectors are on unless ``properties`` switch them
+        With a ``catalog`` the location is an identifier such as ``db.orders``, and the catalog chooses where
+        the table is. Refused if the table exists. Deletion vectors are on unless ``properties`` switch them
         off.
         """
         verify_running(spark)
-        if catalog is not None:
-            raise UnsupportedFeatureError("tables in a catalog cannot be created yet", feature="catalog")
-        table = detect.new_table(location, format, session_storage_options(spark, location, storage_options))
-        is_schema = isinstance(df_or_schema, StructType | str)
-        frame = None if is_schema else frame_of(spark, df_or_schema, None)
-        schema = as_created(spark, schema_from(df_or_schema if frame is None else frame))
-        partition_columns = [partition_by] if isinstance(partition_by, str) else list(partition_by)
-        draft = table.draft(
-            schema,
-            partition_by=partition_fields(schema, partition_columns),
+        return create_table(
+            spark,
+            name_resolver.reference_to(location, catalog=catalog),
+            df_or_schema,
+            table_format=format,
+            partition_by=[partition_by] if isinstance(partition_by, str) else list(partition_by),
             properties=properties,
             format_version=format_version,
+            storage_options=storage_options,
         )
-        target = Target.of(spark, table, Verb.APPEND, snapshot=draft)
-        with translated_errors():
-            run(lambda _: target, lambda at: append.create(at, frame))
-        return cls(spark, table)
 
     @classmethod
     def convert(  # noqa: PLR0917 - the public interface fixes names and positions
@@ -590,6 +584,43 @@ class Table:
 
         with translated_errors():
             return run(target, statement)
+
+
+def create_table(
+    spark: SparkSession,
+    reference: name_resolver.Reference,
+    df_or_schema: Any,
+    *,
+    table_format: str,
+    partition_by: Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+    format_version: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    place: str | None = None,
+) -> Table:
+    """Create the table that a name was resolved to. ``place``: its location, if a catalog is not to choose
+    it.
+    """
+    is_schema = isinstance(df_or_schema, StructType | str)
+    frame = None if is_schema else frame_of(spark, df_or_schema, None)
+    schema = as_created(spark, schema_from(df_or_schema if frame is None else frame))
+    inner, draft = name_resolver.draft_table(
+        reference,
+        table_format,
+        schema,
+        lambda location: session_storage_options(spark, location, storage_options),
+        partition_by=partition_fields(schema, partition_by),
+        properties=properties,
+        format_version=format_version,
+        place=place,
+    )
+    table = Table(spark, inner)
+    if frame is not None:
+        table._verify_credentials()
+    target = Target.of(spark, inner, Verb.APPEND, snapshot=draft)
+    with translated_errors():
+        run(lambda _: target, lambda at: append.create(at, frame))
+    return table
 
 
 def open_reference(

@@ -115,6 +115,12 @@ class IcebergCatalog:
         table = IcebergTable(storage, pointer, credentials=vended.hadoop_names)
         return table, draft(storage, placed(requested, staged), now_ms=clock_ms())
 
+    def drop_table(self, identifier: Sequence[str]) -> None:
+        """Remove the table from the catalog. Its files stay."""
+        verify_identifier(identifier)
+        with catalog_errors(self.name, identifier):
+            self._loaded().drop_table(tuple(identifier))
+
     def table(self, identifier: Identifier) -> CatalogTable:
         """The table as the catalog holds it, by the kind of the catalog."""
         verify_identifier(identifier)

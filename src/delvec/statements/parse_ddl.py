@@ -36,16 +36,18 @@ def replace(cursor: Cursor, is_ours: IsOurs) -> Statement | None:
 
 
 def create(cursor: Cursor, is_ours: IsOurs) -> Create | None:
-    """Delvec creates a table at a path, and a table with a one-part name that is USING one of its formats."""
+    """Delvec creates a table at a path, one of a catalog, and a table with a one-part name that is USING one
+    of its formats.
+    """
     del is_ours  # the table does not exist yet
     if_not_exists = cursor.takes("IF", "NOT", "EXISTS")
     table = cursor.name("a table")
     if not _is_for_delvec(cursor, table):
         return None
-    if len(table.parts) > 1 and not table.is_path:
+    if len(table.parts) > 1 and table.reference is None:
         raise UnsupportedFeatureError(
-            f"delvec has no CREATE TABLE of a name in a schema, found {table}: use a name of one part, or "
-            "delvec.`path`",
+            f"delvec has no CREATE TABLE of a name in a schema, found {table}: use a name of one part, "
+            "delvec.`path`, or a catalog's name first",
             feature="CREATE TABLE of a name in a schema",
         )
     columns = cursor.inside().rest("columns") if cursor.here.is_symbol("(") else None
@@ -97,7 +99,9 @@ def _is_for_delvec(cursor: Cursor, table: Name) -> bool:
     Spark session that has the format's jar.
     """
     provider = _provider(cursor)
-    if table.is_path or provider == name_resolver.ANY_FORMAT:
+    if len(table.parts) > 1 and table.reference is not None:
+        return True
+    if provider == name_resolver.ANY_FORMAT:
         return True
     return provider in name_resolver.providers() and len(table.parts) == 1
 

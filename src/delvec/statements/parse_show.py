@@ -87,7 +87,7 @@ def truncate(cursor: Cursor, is_ours: IsOurs) -> Truncate | None:
 
 def drop(cursor: Cursor, is_ours: IsOurs) -> DropTable | None:
     """DROP TABLE [IF EXISTS] name: drops only the name, as Spark does for an external table."""
-    cursor.takes("IF", "EXISTS")
+    if_exists = cursor.takes("IF", "EXISTS")
     table = _our_table(cursor, is_ours)
     if table is None:
         return None
@@ -103,7 +103,7 @@ def drop(cursor: Cursor, is_ours: IsOurs) -> DropTable | None:
             "folder",
             feature="DROP TABLE … PURGE",
         )
-    return DropTable(table)
+    return DropTable(table, if_exists)
 
 
 def _our_table(cursor: Cursor, is_ours: IsOurs) -> Name | None:

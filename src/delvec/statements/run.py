@@ -10,7 +10,6 @@ from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from delvec import name_resolver
 from delvec.spark.session import verify_running
 from delvec.statements import (
     count_query,
@@ -174,8 +173,8 @@ def _define(frames: Frames, statement: Definition) -> None:
             run_maintenance.generate_manifest(frames, statement)
         case Truncate(table):
             frames.tables.of(table).delete()
-        case DropTable(table):
-            name_resolver.unregister(table.parts[0])
+        case DropTable():
+            run_ddl.drop(statement)
         case DropFeature():
             run_drop_feature.drop_feature(frames, statement)
         case CreateView():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -10,6 +11,7 @@ from pyspark.sql import types as T
 
 from delvec import location, name_resolver
 from delvec.errors import InvalidOperationError, TableNotFoundError
+from delvec.name_resolver import AtPath, InCatalog, Reference
 from delvec.spark.conditions import reason_of
 from delvec.spark.types import parse_ddl, quoted
 from delvec.statements.constants import properties, text_of
@@ -17,8 +19,15 @@ from delvec.statements.cursor import Name, Span
 from delvec.statements.error_positions import COLUMNS, pointed_at
 from delvec.statements.opened_tables import snapshot_of
 from delvec.statements.run_query import Frames
-from delvec.statements.statement import AddColumns, Create, NewColumn, SetProperties, UnsetProperties
-from delvec.table import Table
+from delvec.statements.statement import (
+    AddColumns,
+    Create,
+    DropTable,
+    NewColumn,
+    SetProperties,
+    UnsetProperties,
+)
+from delvec.table import Table, create_table, open_reference
 
 _COMMENT = "comment"
 
@@ -26,6 +35,11 @@ _COMMENT = "comment"
 def create(frames: Frames, statement: Create) -> None:
     """Create the table, and register its name if it has one. With IF NOT EXISTS an existing table stays."""
     spark, name = frames.spark, statement.table
+    reference = name.reference
+    if isinstance(reference, InCatalog):
+        if not (statement.if_not_exists and _exists(spark, reference)):
+            _created(frames, statement, reference, place=_location_clause(spark, statement))
+        return
     existing = None if name.is_path else name_resolver.registered(name.parts[0])
     if existing is not None and statement.if_not_exists:
         frames.tables.is_ours(name)
@@ -37,9 +51,19 @@ def create(frames: Frames, statement: Create) -> None:
         frames.tables.verify_unknown_to_spark(name, place)
     table = _existing(spark, place) if statement.if_not_exists else None
     if table is None:
-        table = _created(frames, statement, place)
+        table = _created(frames, statement, AtPath(place))
     if not name.is_path:
         table.register(name.parts[0])
+
+
+def drop(statement: DropTable) -> None:
+    """Drop the name: of a catalog, or one that was registered. Files stay."""
+    reference = statement.table.reference
+    if not isinstance(reference, InCatalog):
+        name_resolver.unregister(statement.table.parts[0])
+        return
+    with suppress(TableNotFoundError) if statement.if_exists else nullcontext():
+        name_resolver.creating(reference.catalog, reference.identifier).drop_table(reference.identifier)
 
 
 def set_properties(frames: Frames, statement: SetProperties) -> None:
@@ -72,7 +96,7 @@ def add_columns(frames: Frames, statement: AddColumns) -> None:
     table.add_columns(fields)
 
 
-def _created(frames: Frames, statement: Create, place: str) -> Table:
+def _created(frames: Frames, statement: Create, reference: Reference, *, place: str | None = None) -> Table:
     spark = frames.spark
     partition_columns = [span.text for _, span in statement.partition_by if span is not None]
     values = properties(spark, statement.properties, frames.parameters)
@@ -92,13 +116,14 @@ def _created(frames: Frames, statement: Create, place: str) -> Table:
         raise InvalidOperationError(f"CREATE TABLE {statement.table} has no columns and no query")
     else:
         rows_or_schema = schema = _declared(spark, statement.columns, partition_columns)
-    return Table.create(
+    return create_table(
         spark,
-        place,
+        reference,
         rows_or_schema,
-        format=name_resolver.created_format(statement.provider),
+        table_format=name_resolver.created_format(statement.provider, reference),
         partition_by=_as_in_schema(partition_names, schema),
         properties=table_properties,
+        place=place,
     )
 
 
@@ -119,7 +144,7 @@ def _as_in_schema(names: list[str], schema: T.StructType) -> list[str]:
 
 
 def _location(spark: SparkSession, statement: Create) -> str:
-    location_text = None if statement.location is None else text_of(spark, statement.location)
+    location_text = _location_clause(spark, statement)
     if statement.table.is_path:
         path = statement.table.parts[1]
         if location_text is not None and location.normalize(location_text) != location.normalize(path):
@@ -132,6 +157,18 @@ def _location(spark: SparkSession, statement: Create) -> str:
             f"CREATE TABLE {statement.table} has no location, expected LOCATION '…' or delvec.`path`"
         )
     return location_text
+
+
+def _location_clause(spark: SparkSession, statement: Create) -> str | None:
+    return None if statement.location is None else text_of(spark, statement.location)
+
+
+def _exists(spark: SparkSession, reference: InCatalog) -> bool:
+    try:
+        open_reference(spark, reference)
+    except TableNotFoundError:
+        return False
+    return True
 
 
 def _existing(spark: SparkSession, place: str) -> Table | None:

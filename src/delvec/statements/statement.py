@@ -173,6 +173,7 @@ class Truncate:
 @dataclass(frozen=True, slots=True)
 class DropTable:
     table: Name
+    if_exists: bool
 
 
 @dataclass(frozen=True, slots=True)
