@@ -61,6 +61,7 @@ def test_values_are_encoded(data_type, kind, values):
     array = pa.array(values, arrow_type(data_type))
     assert encode(array, data_type).equals(pa.array(expected, pa.large_binary()))
     assert encode(array.slice(1), data_type).to_pylist() == expected[1:]
+    assert encode(array.slice(1, 1), data_type).to_pylist() == expected[1:2]  # maybe without a null
     assert encode(array.slice(0, 0), data_type).to_pylist() == []
 
 
