@@ -14,6 +14,7 @@ from iceberg_tables.avro import DATA
 from iceberg_tables.columns import projected
 from iceberg_tables.histories import MOMENT, TEXTS, History
 from plans import plan_where
+from rewritten_manifests import rewrite
 from rows import multiset
 
 SEEDS = [pytest.param(seed, marks=[pytest.mark.slow] if seed >= 12 else []) for seed in range(150)]
@@ -44,6 +45,20 @@ def test_rows_and_files_of_a_random_history(tmp_path, seed):
     for snapshot in history.rng.sample(list(table.snapshots), min(3, len(table.snapshots))):
         found = multiset(map(plain, connector_rows(table.root, version=snapshot)))
         assert found == multiset(table.rows(snapshot)), snapshot
+    snapshot = open_table(str(table.root)).snapshot()
+    for _ in range(12):
+        no_matching_file_is_skipped(table, snapshot, *condition(history))
+
+
+@pytest.mark.parametrize("seed", SEEDS[:40])
+def test_a_random_history_whose_manifests_delvec_wrote_again(tmp_path, seed):
+    """Rows, and the files that summaries and statistics let a reader skip."""
+    history = made(tmp_path / "t", seed)
+    table = history.table
+    if table.format_version == 1:
+        table.upgrade(2)
+    rewrite(table)
+    assert multiset(map(plain, connector_rows(table.root))) == multiset(table.rows())
     snapshot = open_table(str(table.root)).snapshot()
     for _ in range(12):
         no_matching_file_is_skipped(table, snapshot, *condition(history))
