@@ -30,6 +30,7 @@ from delvec.iceberg.manifest import (
 from delvec.iceberg.metadata import SnapshotRecord, TableMetadata
 from delvec.iceberg.refs import NO_SNAPSHOT
 from delvec.iceberg.snapshot_summary import REPLACE
+from delvec.iceberg.swaps import verify_same_table
 from delvec.iceberg.transactions import txn_versions
 from delvec.row_delta import Verb, Won
 from delvec.storage import Storage, in_parallel
@@ -41,7 +42,10 @@ _COLUMNS = ("status", "content", "file_path", "file_format", "referenced_data_fi
 
 
 def won(since: Snapshot, until: Snapshot) -> list[Won]:
-    """The commits after the snapshot ``since`` up to the snapshot ``until``, oldest first."""
+    """The commits after the snapshot ``since`` up to the snapshot ``until``, oldest first. Refuses snapshots
+    of two tables, of which one was dropped.
+    """
+    verify_same_table(since.metadata, until.metadata.table_uuid, until.location)
     changed = _metadata_change(since.metadata, until.metadata)
     if changed is not None:
         return [Won(until.version, "ALTER TABLE", Verb.ALTER, changed=changed)]
