@@ -1,7 +1,8 @@
 """The files of a plan in groups, each of which one native scan reads.
 
 The files of a group store the columns alike, get their partition values the same way, and either all have
-deletes by position or none has; the same for deletes by value.
+deletes by position or none has; the same for deletes by value. A table can list a file twice, so that its
+rows count twice. A scan reads a file once, so the second entry is in another group.
 
 A scan that applies deletes or partition values must know the file of each row. It identifies the file by a
 number: the CRC-32 of the file's name. Spark computes that in a few nanoseconds per row, and Python computes
@@ -21,9 +22,10 @@ from itertools import product
 import numpy as np
 import pyarrow as pa
 
-from delvec.chunked import Mask, Rows
+from delvec.chunked import Mask, Rows, one_chunk
 from delvec.deletes.equality import EqualityDeletes
 from delvec.deletes.sets import DeleteSets
+from delvec.errors import FormatError
 from delvec.field_names import is_absent, schemas_by_id
 from delvec.plan import ReadSchema, ScanPlan
 from delvec.schema import Field, Schema, united
@@ -122,10 +124,13 @@ def file_groups(
     """
     sets = DeleteSets.of(plan)
     by_position, by_value = sets.has_deletes, equality.has_deletes
+    earlier = _times_listed_before(plan)
+    times = range(int(earlier.max(initial=0)) + 1)
+    kinds = list(product((True, False), (False, True), (False, True), times))
     for schema, constants, named, has_schema in _stored_schemas(plan, storage):
         in_folders = in_folder_names(plan, named)
-        for by_folder, has_positions, has_values in product((True, False), (False, True), (False, True)):
-            members = has_schema & (in_folders == by_folder)
+        for by_folder, has_positions, has_values, time in kinds:
+            members = has_schema & (in_folders == by_folder) & (earlier == time)
             rows = np.flatnonzero(members & (by_position == has_positions) & (by_value == has_values))
             if not len(rows):
                 continue
@@ -139,6 +144,28 @@ def file_groups(
                 keyed=keyed,
             )
             yield from _with_file_keys(group)
+
+
+def verify_listed_once(plan: ScanPlan) -> None:
+    """Refuse a plan that lists a data file twice: the place of a row would not say which entry it is of."""
+    again = np.flatnonzero(_times_listed_before(plan))
+    if len(again):
+        place = plan.files.column("location")[int(again[0])].as_py()
+        raise FormatError("data file is listed twice, expected once", path=place)
+
+
+def _times_listed_before(plan: ScanPlan) -> Rows:
+    """For each file how many earlier files have its location."""
+    codes = one_chunk(plan.files.column("location")).dictionary_encode()
+    if len(codes.dictionary) == len(codes):
+        return np.zeros(len(codes), np.int64)
+    numbers = codes.indices.to_numpy()
+    order = np.argsort(numbers, kind="stable")
+    starts = np.concatenate([[True], np.diff(numbers[order]) != 0])
+    places = np.arange(len(order))
+    earlier = np.empty(len(order), np.int64)
+    earlier[order] = places - np.maximum.accumulate(np.where(starts, places, 0))
+    return earlier
 
 
 def _with_file_keys(group: FileGroup) -> Iterator[FileGroup]:

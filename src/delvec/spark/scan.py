@@ -30,7 +30,7 @@ from delvec.partition_spec import PartitionSpec, column_values
 from delvec.plan import ScanPlan
 from delvec.schema import Field, Primitive, Schema
 from delvec.spark.equality_join import LayerJoin, by_file, layer_joins, load_equality
-from delvec.spark.file_groups import NUMBER, FileGroup, FileKey, file_groups
+from delvec.spark.file_groups import NUMBER, FileGroup, FileKey, file_groups, verify_listed_once
 from delvec.spark.file_paths import METADATA, ROW_INDEX, FileReader, number_of, shown_alike, sql_text
 from delvec.spark.load_on_executors import load_chunks
 from delvec.spark.scan_part import (
@@ -87,8 +87,9 @@ def scan_parts(
 ) -> list[ScanPart]:
     """The rows of the plan's files with their places, in the columns ``place_columns``: a part for each scan.
 
-    A plan without files has one part, without rows.
+    A plan without files has one part, without rows. One that lists a file twice is refused.
     """
+    verify_listed_once(plan)
     parts = [group.part() for group in _group_scans(spark, plan, storage, loader)]
     if parts:
         return parts
