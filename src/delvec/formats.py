@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from delvec.errors import InvalidOperationError
+from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
     from delvec.change_plan import ChangePlan
@@ -239,9 +239,9 @@ class WithRefs(Protocol):
         """Drop a branch or tag. ``kind``: refuse one of the other kind."""
         ...
 
-    def on_ref(self, ref: str) -> Table:
+    def on_ref(self, ref: str, kind: str | None = None) -> Table:
         """The same table, whose newest version is that of the branch or tag. InvalidOperationError if there
-        is no such ref.
+        is no such ref. ``kind``: refuse one of the other kind.
         """
         ...
 
@@ -269,20 +269,34 @@ class Relocatable(Protocol):
 class Upgradable(Protocol):
     """A table whose format has versions."""
 
-    def upgrade(self, format_version: int) -> bool:
-        """Give the table a later format version. False: it has this version already."""
+    def upgrade(self, format_version: int) -> None:
+        """Give the table a later format version; one that it has already changes nothing."""
         ...
 
 
-def on_ref(table: Table, ref: str | None) -> Table:
+def on_ref(table: Table, ref: str | None, kind: str | None = None) -> Table:
     """The table at a branch or tag; without one, as it is. Refuses a format that has neither."""
-    if ref is None:
-        return table
+    return table if ref is None else with_refs(table, ref).on_ref(ref, kind)
+
+
+def with_refs(table: Table, ref: str) -> WithRefs:
+    """The table, if its format has branches and tags. ``ref``: the name in the request."""
     if not isinstance(table, WithRefs):
         raise InvalidOperationError(
             f"ref is {ref!r}, but {table.format} tables have no branches and tags: {table.location}"
         )
-    return table.on_ref(ref)
+    return table
+
+
+def upgrade(table: Table, format_version: int) -> None:
+    """Give the table a later version of its format; one that it has already changes nothing."""
+    if not isinstance(table, Upgradable):
+        raise UnsupportedFeatureError(
+            f"{table.format} tables have no format version to upgrade: {table.location}", feature="upgrade"
+        )
+    if isinstance(format_version, bool) or not isinstance(format_version, int):
+        raise InvalidOperationError(f"format_version is {format_version!r}, expected a whole number")
+    table.upgrade(format_version)
 
 
 def snapshot_of(

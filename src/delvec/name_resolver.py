@@ -3,18 +3,20 @@
     orders                        a name given with ``Table.register``
     delvec.`path`, delta.`path`   the table at a path; a format's name before it is the format it must have
     lake.db.orders                the table ``db.orders`` of the catalog ``lake``
+    orders.branch_audit           after each of these: the table at a branch, or at a tag (``tag_``)
 
 Any other name belongs to Spark.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from delvec import detect, formats
-from delvec.errors import InvalidOperationError, UnsupportedFeatureError
-from delvec.formats import Catalog, CreatingCatalog, OptionsFor
+from delvec.errors import InvalidOperationError, TableNotFoundError, UnsupportedFeatureError
+from delvec.formats import Catalog, CreatingCatalog, OptionsFor, on_ref
 from delvec.partition_spec import PartitionField
 from delvec.schema import Schema
 
@@ -49,7 +51,18 @@ class InCatalog:
     identifier: tuple[str, ...]
 
 
-Reference = AtPath | Registered | InCatalog
+@dataclass(frozen=True, slots=True)
+class OnRef:
+    """A table at a branch or tag."""
+
+    table: AtPath | Registered
+    ref: str
+    kind: str
+
+
+Reference = AtPath | Registered | InCatalog | OnRef
+
+_SELECTOR = re.compile(r"(branch|tag)_(.+)", re.DOTALL)
 
 _registered: dict[str, formats.Table] = {}
 
@@ -83,6 +96,11 @@ def resolve(parts: Sequence[str], quoted: Sequence[bool]) -> Reference | None:
     if is_path(parts, quoted):
         provider = parts[0].lower()
         return AtPath(parts[1], None if provider == ANY_FORMAT else provider)
+    selector = _SELECTOR.fullmatch(parts[-1]) if len(parts) in (2, 3) else None
+    if selector is not None:
+        found = resolve(parts[:-1], quoted[:-1])
+        if isinstance(found, AtPath | Registered):
+            return OnRef(found, selector[2], selector[1])
     if len(parts) == 1:
         table = registered(parts[0])
         return None if table is None else Registered(table)
@@ -120,8 +138,10 @@ def open_table(reference: Reference, options_for: OptionsFor) -> formats.Table:
     match reference:
         case Registered(table):
             return table
-        case InCatalog(catalog, identifier):
-            return catalog.open_table(identifier, options_for)
+        case InCatalog():
+            return _of_catalog(reference, options_for)
+        case OnRef(table, ref, kind):
+            return on_ref(open_table(table, options_for), ref, kind)
         case AtPath(path, expected, relocate):
             table = detect.open_table(path, options_for(path), relocate=relocate)
             if expected is not None and table.format != expected:
@@ -171,6 +191,25 @@ def draft_table(
             )
         case Registered(existing):
             raise InvalidOperationError(f"a table already exists: {existing.location}")
+        case OnRef(ref=ref, kind=kind):
+            raise InvalidOperationError(f"{kind} {ref!r} of a table cannot be created as a table")
+
+
+def _of_catalog(reference: InCatalog, options_for: OptionsFor) -> formats.Table:
+    """The table with this identifier; if there is none, the last part may name a branch or tag."""
+    *parts, last = reference.identifier
+    selector = _SELECTOR.fullmatch(last) if len(parts) > 1 else None
+    try:
+        return reference.catalog.open_table(reference.identifier, options_for)
+    except TableNotFoundError as error:
+        if selector is None:
+            raise
+        missing = error
+    try:
+        table = reference.catalog.open_table(tuple(parts), options_for)
+    except TableNotFoundError:
+        raise missing from None
+    return on_ref(table, selector[2], selector[1])
 
 
 def register(name: str, table: formats.Table) -> None:

@@ -15,6 +15,7 @@ from delvec.conflicts import Rerun
 from delvec.errors import DelvecError, InvalidOperationError, UnsupportedFeatureError
 from delvec.metadata_tree import DEFAULT_LIMIT, MetadataTree
 from delvec.partition_by import partition_fields
+from delvec.ref_changes import BRANCH, IfExists, NewRef, RefRetention, verify_kind
 from delvec.row_delta import Isolation, Txn, Verb
 from delvec.spark import add_columns, append, read
 from delvec.spark.append import STATIC
@@ -476,6 +477,35 @@ class Table:
         """
         verify_running(self._spark)
         return drop_vectors(self._table, self.set_properties, self.purge, truncate_history=truncate_history)
+
+    def create_ref(
+        self,
+        name: str,
+        kind: str = BRANCH,
+        version: int | None = None,
+        *,
+        if_exists: IfExists = IfExists.REFUSE,
+        retention: RefRetention = RefRetention(),  # noqa: B008 - it is immutable
+    ) -> None:
+        """Make a branch or a tag (``kind``), by default at the newest version.
+
+        Statements on ``Table.open(…, ref=name)`` commit to the branch. ``retention``: how long it and its
+        versions are kept; by default as the table's properties say.
+        """
+        new = NewRef(name, kind, version_number(version), if_exists, retention)
+        formats.with_refs(self._table, name).create_ref(new)
+
+    def drop_ref(self, name: str, kind: str | None = None, *, if_exists: bool = False) -> None:
+        """Drop a branch or a tag. Its versions stay until a vacuum removes them. ``kind``: refuse one of the
+        other kind.
+        """
+        if kind is not None:
+            verify_kind(kind)
+        formats.with_refs(self._table, name).drop_ref(name, kind, if_exists=if_exists)
+
+    def upgrade(self, format_version: int) -> None:
+        """Give the table a later version of its format. No file is written again. There is no way back."""
+        formats.upgrade(self._table, format_version)
 
     def files(self) -> DataFrame:
         """The live data files: location, size, rows, deleted rows, partition values."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from delvec import detect, name_resolver
 from delvec.errors import InvalidOperationError, TableNotFoundError
-from delvec.name_resolver import AtPath, InCatalog, Registered
+from delvec.name_resolver import AtPath, InCatalog, OnRef, Registered
+from iceberg_tables import IcebergWriter
 
 
 class Lake:
@@ -115,3 +117,65 @@ def test_a_new_format_needs_one_entry(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("provider", "created"), [(None, "delta"), ("delvec", "delta"), ("delta", "delta")])
 def test_the_format_of_a_new_table(provider, created):
     assert name_resolver.created_format(provider) == created
+
+
+# --- branches and tags -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def branched(tmp_path):
+    """An Iceberg table with the branch ``audit`` and the tag ``start``."""
+    writer = IcebergWriter(tmp_path / "branched", pa.schema([("id", pa.int64())]))
+    first = writer.append([{"id": 1}])
+    writer.set_tag("start", first)
+    writer.set_branch("audit", first)
+    second = writer.append([{"id": 2}], branch="audit")
+    writer.append([{"id": 3}])
+    return writer, first, second
+
+
+def version_of(reference):
+    return name_resolver.open_table(reference, no_options).snapshot().version
+
+
+def test_names_of_branches_and_tags(branched):
+    writer, first, second = branched
+    path = str(writer.root)
+    name_resolver.register("shop_t", detect.open_table(path))
+    try:
+        names = [(["shop_t"], [False]), (["delvec", path], [False, True]), (["iceberg", path], [False, True])]
+        for parts, quoted in names:
+            for ref, kind, version in (("audit", "branch", second), ("start", "tag", first)):
+                found = name_resolver.resolve([*parts, f"{kind}_{ref}"], [*quoted, False])
+                assert isinstance(found, OnRef)
+                assert (found.ref, found.kind) == (ref, kind)
+                assert version_of(found) == version
+        for name, problem in (
+            ("tag_audit", "'audit' is a branch, expected a tag"),
+            ("branch_start", "'start' is a tag, expected a branch"),
+            ("branch_other", "'other' does not exist, expected one of audit, main, start"),
+        ):
+            with pytest.raises(InvalidOperationError, match=problem):
+                version_of(name_resolver.resolve(["shop_t", name], [False, False]))
+        assert name_resolver.resolve(["shop_t", "audit"], [False, False]) is None
+        assert name_resolver.resolve(["other_t", "branch_audit"], [False, False]) is None
+        assert name_resolver.resolve(["shop_t", "branch_"], [False, False]) is None
+    finally:
+        name_resolver.unregister("shop_t")
+
+
+def test_a_format_without_branches(orders):
+    name = name_resolver.resolve(["delta", orders.location, "branch_b"], [False, True, False])
+    with pytest.raises(InvalidOperationError, match="ref is 'b', but delta tables have no branches"):
+        name_resolver.open_table(name, no_options)
+
+
+def test_branches_of_tables_in_catalogs(branched):
+    writer, _, second = branched
+    lake = Lake(str(writer.root))
+    assert version_of(InCatalog(lake, ("db", "orders", "branch_audit"))) == second
+    with pytest.raises(InvalidOperationError, match="'x' does not exist"):
+        version_of(InCatalog(lake, ("db", "orders", "branch_x")))
+    for identifier in (("db", "branch_audit"), ("db", "other", "branch_audit"), ("db", "orders", "audit")):
+        with pytest.raises(TableNotFoundError, match=f"no table {'.'.join(identifier)} in the catalog"):
+            version_of(InCatalog(lake, identifier))

@@ -93,7 +93,7 @@ def commit(
     except DelvecError:
         _discard(attempt)
         raise
-    version = attempt.snapshot_id if len(changes.entries) else base.version
+    version = attempt.snapshot_id if len(changes.entries) else _head(base, after)
     match outcome:
         case Swapped():
             return Committed(version, commit_metrics(delta, changes.entries))
@@ -102,6 +102,12 @@ def commit(
         case Taken():
             _discard(attempt)
             return VersionTaken(version)
+
+
+def _head(base: Snapshot, after: TableMetadata) -> int:
+    """The snapshot that the branch is at: another one after a restore."""
+    ref = after.refs.get(base.opened.ref or MAIN)
+    return base.version if ref is None else ref.snapshot_id
 
 
 def _verify_delta(base: Snapshot, delta: RowDelta) -> None:

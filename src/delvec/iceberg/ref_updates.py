@@ -5,7 +5,7 @@ from __future__ import annotations
 from delvec.errors import InvalidOperationError
 from delvec.iceberg.metadata import BRANCH, MAIN, Ref, TableMetadata
 from delvec.iceberg.metadata_updates import Update, remove_snapshot_ref, set_snapshot_ref
-from delvec.iceberg.refs import find_ref, verify_snapshot
+from delvec.iceberg.refs import find_ref, verify_kind, verify_snapshot
 from delvec.ref_changes import IfExists, NewRef, RefRetention
 
 
@@ -30,8 +30,7 @@ def dropped_ref(metadata: TableMetadata, name: str, kind: str | None, *, if_exis
     """The updates that drop a branch or tag. ``kind``: what it must be."""
     if name not in metadata.refs and if_exists:
         return []
-    ref = find_ref(metadata, name)
-    _verify_kind(metadata, ref, kind or ref.kind)
+    verify_kind(metadata, name, kind)
     if name == MAIN:
         raise InvalidOperationError(
             f"branch {MAIN} cannot be dropped, expected another branch or a tag: {metadata.location}"
@@ -57,12 +56,7 @@ def _verify_expected(metadata: TableMetadata, existing: Ref | None, new: NewRef)
             f"{existing.kind} {new.name!r} exists already, at snapshot {existing.snapshot_id}: "
             f"{metadata.location}"
         )
-    _verify_kind(metadata, existing, new.kind)
-
-
-def _verify_kind(metadata: TableMetadata, ref: Ref, kind: str) -> None:
-    if ref.kind != kind:
-        raise InvalidOperationError(f"{ref.name!r} is a {ref.kind}, expected a {kind}: {metadata.location}")
+    verify_kind(metadata, new.name, new.kind)
 
 
 def _snapshot_id(metadata: TableMetadata, new: NewRef, at: str) -> int:

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Iterator
 
 from delvec.errors import FormatError, InvalidOperationError
-from delvec.iceberg.metadata import MAIN, TAG, Ref, TableMetadata
+from delvec.iceberg.metadata import BRANCH, MAIN, Ref, TableMetadata
 from delvec.instants import as_datetime, is_future, millis_of
 
 NO_SNAPSHOT = -1
@@ -24,10 +24,18 @@ def find_ref(metadata: TableMetadata, name: str) -> Ref:
     return ref
 
 
+def verify_kind(metadata: TableMetadata, name: str, kind: str | None) -> Ref:
+    """The branch or tag with this name; refused if it is not of this kind."""
+    ref = find_ref(metadata, name)
+    if kind is not None and ref.kind != kind:
+        raise InvalidOperationError(f"{name!r} is a {ref.kind}, expected a {kind}: {metadata.location}")
+    return ref
+
+
 def verify_branch(metadata: TableMetadata, name: str) -> None:
     """Refuse a tag, and a branch that does not exist; main need not exist."""
-    if (name != MAIN or name in metadata.refs) and find_ref(metadata, name).kind == TAG:
-        raise InvalidOperationError(f"{name!r} is a tag, expected a branch: {metadata.location}")
+    if name != MAIN or name in metadata.refs:
+        verify_kind(metadata, name, BRANCH)
 
 
 def verify_snapshot(metadata: TableMetadata, snapshot_id: int) -> int:

@@ -122,9 +122,9 @@ class IcebergTable:
             return cls(open_storage(folder or "/", options), FilePointer(name))
         return cls(open_storage(root or "/", options), FilePointer(f"{FOLDER}/{name}"))
 
-    def on_ref(self, ref: str) -> IcebergTable:
-        """The same table at a branch or tag."""
-        refs.find_ref(self._newest.read()[1], ref)
+    def on_ref(self, ref: str, kind: str | None = None) -> IcebergTable:
+        """The same table at a branch or tag; ``kind``: refuse one of the other kind."""
+        refs.verify_kind(self._newest.read()[1], ref, kind)
         return self._copy(ref=ref, relocate=self._relocate)
 
     def relocated(self) -> IcebergTable:
@@ -236,12 +236,10 @@ class IcebergTable:
             f"drop {kind or 'ref'}", lambda metadata: dropped_ref(metadata, name, kind, if_exists=if_exists)
         )
 
-    def upgrade(self, format_version: int) -> bool:
-        """Give the table a later format version. False: it has this version already."""
+    def upgrade(self, format_version: int) -> None:
+        """Give the table a later format version; one that it has already changes nothing."""
         change = MetadataChange(properties={FORMAT_VERSION: str(format_version)})
-        before = self._newest.read()[1].format_version
         self._commit_updates("upgrade", lambda metadata: updates_of(metadata, change))
-        return before != format_version
 
     def retention_rules(self) -> RetentionRules:
         """How vacuum treats the table."""

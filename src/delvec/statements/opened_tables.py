@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from delvec import formats
 from delvec.errors import InvalidOperationError
-from delvec.name_resolver import AtPath, Reference, Registered
+from delvec.name_resolver import AtPath, OnRef, Reference, Registered
 from delvec.spark.types import quoted
 from delvec.statements.cursor import Name
 from delvec.storage import Storage
@@ -27,10 +27,12 @@ class Tables:
         reference = name.reference
         if isinstance(reference, Registered):
             self.verify_unknown_to_spark(name, reference.table.location)
+        if isinstance(reference, OnRef) and isinstance(reference.table, Registered):
+            self.verify_unknown_to_spark(name, reference.table.table.location)
         return reference is not None
 
     def verify_unknown_to_spark(self, name: Name, location: str) -> None:
-        if self._spark.catalog.tableExists(quoted(name.parts[0])):
+        if self._spark.catalog.tableExists(".".join(map(quoted, name.parts))):
             raise InvalidOperationError(
                 f"{name} names two tables: the one registered at {location} and a table or view of the Spark "
                 f"session; expected one (delvec.`{location}` names the first)"

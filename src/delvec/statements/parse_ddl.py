@@ -7,6 +7,7 @@ from dataclasses import replace as replaced
 
 from delvec import name_resolver
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.statements import parse_refs
 from delvec.statements.cursor import QUERY_STARTS, Cursor, IsOurs, Name, Span
 from delvec.statements.lexer import Kind, Token
 from delvec.statements.statement import (
@@ -82,6 +83,9 @@ def alter(cursor: Cursor, is_ours: IsOurs) -> Statement | None:
         return UnsetProperties(table, _properties(cursor, values=False), if_exists)
     if cursor.takes("ADD", "COLUMNS") or cursor.takes("ADD", "COLUMN"):
         return AddColumns(table, _new_columns(cursor))
+    refs = parse_refs.alter(cursor, table)
+    if refs is not None:
+        return refs
     if cursor.takes("DROP", "FEATURE"):
         feature = cursor.identifier("a feature, such as deletionVectors")
         return DropFeature(table, feature, cursor.takes("TRUNCATE", "HISTORY"))

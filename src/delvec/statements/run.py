@@ -20,6 +20,7 @@ from delvec.statements import (
     run_drop_feature,
     run_insert,
     run_maintenance,
+    run_refs,
     run_restore,
     run_show,
     unsupported,
@@ -35,12 +36,14 @@ from delvec.statements.statement import (
     AddColumns,
     Convert,
     Create,
+    CreateRef,
     CreateView,
     Delete,
     DescribeDetail,
     DescribeHistory,
     DescribeTable,
     DropFeature,
+    DropRef,
     DropTable,
     Explain,
     GenerateManifest,
@@ -73,6 +76,8 @@ Definition = (
     | Truncate
     | DropTable
     | DropFeature
+    | CreateRef
+    | DropRef
     | CreateView
 )
 
@@ -177,6 +182,8 @@ def _define(frames: Frames, statement: Definition) -> None:
             run_ddl.drop(statement)
         case DropFeature():
             run_drop_feature.drop_feature(frames, statement)
+        case CreateRef() | DropRef():
+            run_refs.change_refs(frames, statement)
         case CreateView():
             views.run(frames, statement)
         case _:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from delvec.ref_changes import IfExists
 from delvec.statements.cursor import Name, Span
 from delvec.statements.lexer import Token
 
@@ -225,6 +226,40 @@ class DropFeature:
 
 
 @dataclass(frozen=True, slots=True)
+class Duration:
+    """``number`` with its unit in milliseconds."""
+
+    number: Span
+    unit_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CreateRef:
+    """A branch or tag. ``version``: the value after AS OF VERSION.
+
+    max_ref_age      after RETAIN
+    min_versions, max_version_age    after WITH SNAPSHOT RETENTION
+    """
+
+    table: Name
+    name: str
+    kind: str
+    if_exists: IfExists
+    version: Span | None = None
+    max_ref_age: Duration | None = None
+    min_versions: Span | None = None
+    max_version_age: Duration | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropRef:
+    table: Name
+    name: str
+    kind: str
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Optimize:
     table: Name
     where: Span | None
@@ -294,6 +329,8 @@ Statement = (
     | Vacuum
     | Restore
     | DropFeature
+    | CreateRef
+    | DropRef
     | Optimize
     | Purge
     | CreateView
