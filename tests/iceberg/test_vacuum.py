@@ -433,12 +433,14 @@ def test_version_1(tmp_path):
 def test_metadata_that_may_not_be_the_newest(tmp_path, lake):
     lake.rows_of(1)
     lake.put("data/orphan.parquet")
-    refused(lake, "opened by the metadata file", table=IcebergTable.of_file(str(lake.write_metadata())))
+    refused(
+        lake, "opened by one of its metadata files", table=IcebergTable.of_file(str(lake.write_metadata()))
+    )
     catalogs = Lake(tmp_path / "c", numbered=True)
     catalogs.rows_of(1)
     catalogs.put("data/orphan.parquet")
     with pytest.warns(UserWarning, match="belongs to a catalog"):
-        refused(catalogs, "which may not be its newest one")
+        refused(catalogs, "a table of a catalog is changed through its catalog")
 
 
 def test_a_copied_table(lake, tmp_path):

@@ -45,6 +45,10 @@ class CatalogTable(Protocol):
 
     def load(self) -> LoadedTable: ...
 
+    def verify_writable(self) -> None:
+        """Refuse a table of a catalog that cannot be written to."""
+        ...
+
     def stage(self, updates: Sequence[Update]) -> StagedTable:
         """Where the table that the updates create goes. Nothing is created yet."""
         ...
@@ -171,6 +175,10 @@ class CatalogPointer:
         with catalog_errors(self.catalog.name, self.identifier):
             return self.catalog.table(self.identifier).commit(storage, base, updates, clock_ms())
 
+    def verify_writable(self, storage: Storage, path: str) -> None:  # noqa: ARG002 - as the others
+        with catalog_errors(self.catalog.name, self.identifier):
+            self.catalog.table(self.identifier).verify_writable()
+
     def load(self) -> tuple[str, VendedOptions]:
         """The metadata file, and the options of its store that the catalog gives."""
         loaded = self.catalog.load(self.identifier)
@@ -236,7 +244,7 @@ class _OtherCatalogTable:
         return LoadedTable(table.metadata_location, dict(table.io.properties))
 
     def stage(self, updates: Sequence[Update]) -> StagedTable:  # noqa: ARG002 - as the others
-        self._refuse()
+        self.verify_writable()
 
     def commit(
         self,
@@ -245,9 +253,9 @@ class _OtherCatalogTable:
         updates: Sequence[Update],  # noqa: ARG002
         now_ms: int,  # noqa: ARG002
     ) -> SwapOutcome:
-        self._refuse()
+        self.verify_writable()
 
-    def _refuse(self) -> NoReturn:
+    def verify_writable(self) -> NoReturn:
         kind = type(self._catalog).__name__
         raise UnsupportedFeatureError(
             f"tables of catalog {self._name!r} ({kind}) can only be read, expected a SqlCatalog or a "

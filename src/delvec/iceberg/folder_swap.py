@@ -53,7 +53,7 @@ def commit_in_folder(
     """Commit the updates as the metadata file after the base, unless it exists."""
     if base is None:
         return _create(storage, updates, now_ms)
-    number = _verified_number(base, storage)
+    number = verified_number(storage, base.path)
     recorded = f"{base.metadata.location.rstrip('/')}/{base.path}"
     members = apply_updates(base.metadata, updates, now_ms=now_ms, file=recorded)
     path = f"{FOLDER}/v{number + 1}{file_ending(base.metadata)}"
@@ -86,12 +86,12 @@ def _create(storage: Storage, updates: Sequence[Update], now_ms: int) -> SwapOut
     return outcome
 
 
-def _verified_number(base: BaseFile, storage: Storage) -> int:
-    """The base's number. Refuses a table whose commits cannot be safe by path."""
-    file = metadata_files.numbered(base.path)
-    if file is None or file.of_catalog or location.is_absolute(base.path):
+def verified_number(storage: Storage, path: str) -> int:
+    """The number of a metadata file. Refuses a table whose commits cannot be safe by path."""
+    file = metadata_files.numbered(path)
+    if file is None or file.of_catalog or location.is_absolute(path):
         raise InvalidOperationError(
-            f"the metadata file is {base.path}, expected {FOLDER}/vN{SUFFIX}: a table of a catalog is "
+            f"the metadata file is {path}, expected {FOLDER}/vN{SUFFIX}: a table of a catalog is "
             f"changed through its catalog, not by its path: {storage.root}"
         )
     return file.number

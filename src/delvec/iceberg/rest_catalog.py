@@ -89,6 +89,9 @@ class RestCatalogTable:
                 table_properties=metadata.text_map("properties"),
             )
 
+    def verify_writable(self) -> None:
+        """Every table of such a catalog can be written to."""
+
     def commit(
         self,
         storage: Storage,  # noqa: ARG002 - as the others

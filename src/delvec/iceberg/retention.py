@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
-from delvec.iceberg import metadata_files
 from delvec.iceberg.expiry import Expiry, ExpiryLimits, find_expired, verify_may_expire
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.metadata import TableMetadata
@@ -34,7 +33,6 @@ from delvec.iceberg.needed_files import (
     without,
 )
 from delvec.iceberg.old_metadata import old_metadata_files
-from delvec.iceberg.pointers import FilePointer, FolderPointer
 from delvec.iceberg.refs import NO_SNAPSHOT
 from delvec.retention import EXPIRED_SCHEMA, Expired, HiddenNames, Protected, RetentionRules, Unneeded
 from delvec.storage import Storage
@@ -74,7 +72,7 @@ def retention_rules(newest: Newest) -> RetentionRules:
     path, metadata = newest.read()
     storage = newest.storage
     verify_may_expire(metadata)
-    _verify_newest(newest, path)
+    newest.pointer.verify_writable(storage, path)
     if metadata.format_version not in WRITABLE_VERSIONS:
         raise UnsupportedFeatureError(
             f"Iceberg format version is {metadata.format_version}, which delvec only reads, expected 2 or 3 "
@@ -94,18 +92,6 @@ def retention_rules(newest: Newest) -> RetentionRules:
         table_folders=frozenset(),
         records=False,
     )
-
-
-def _verify_newest(newest: Newest, path: str) -> None:
-    """Refuse metadata that may not be the newest: files of a newer one would be deleted."""
-    by_path = isinstance(newest.pointer, FolderPointer)
-    file = metadata_files.numbered(path)
-    is_certain = file is not None and not file.of_catalog if by_path else True
-    if isinstance(newest.pointer, FilePointer) or not is_certain:
-        raise InvalidOperationError(
-            f"the table was opened by the metadata file {path}, which may not be its newest one, expected "
-            f"the table's path, or its catalog if it has one: {newest.storage.root}"
-        )
 
 
 def expire(newest: Newest, now_ms: int, older_than_ms: int | None, *, dry_run: bool) -> Expired:

@@ -82,6 +82,9 @@ class SqlCatalogTable:
             place = self._catalog._resolve_table_location(requested, namespace, name)
         return StagedTable(place, dict(self._catalog.properties))
 
+    def verify_writable(self) -> None:
+        """Every table of such a catalog can be written to."""
+
     def commit(
         self, storage: Storage, base: BaseFile | None, updates: Sequence[Update], now_ms: int
     ) -> SwapOutcome:
