@@ -61,8 +61,12 @@ def set_default_sort_order(order_id: int = LAST_ADDED) -> Update:
 
 
 def add_snapshot(snapshot: Mapping[str, Any]) -> Update:
-    """Add a snapshot, as its JSON object. No branch has it before ``set_snapshot_ref``."""
-    return {"action": "add-snapshot", "snapshot": dict(snapshot)}
+    """Add a snapshot, as its JSON object. No branch has it before ``set_snapshot_ref``.
+
+    Members without a value are left out: Iceberg's library cannot read a null as ``parent-snapshot-id``.
+    """
+    present = {key: value for key, value in snapshot.items() if value is not None}
+    return {"action": "add-snapshot", "snapshot": present}
 
 
 def remove_snapshots(snapshot_ids: Sequence[int]) -> Update:
