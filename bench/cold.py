@@ -6,7 +6,7 @@ statement is measured: what the classes of an engine take to load and its plans 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from bench.engines import DELTA, DELVEC, ICEBERG, Engine
@@ -27,7 +27,7 @@ def bench(*, quick: bool) -> list[Section]:
     rows, rounds = (QUICK_ROWS, QUICK_ROUNDS) if quick else (ROWS, ROUNDS)
     made = prepared(rows)
     chosen = [verb for verb in verbs(rows) if verb.what in _COLD] + [small_merge()]
-    first = [figure for verb in chosen for figure in _compared(verb, rounds, _first_probes(verb, rows, made))]
+    first = first_statements(chosen, rounds, lambda name: Engine(Writes, name, rows, made), ENGINES)
     how = (
         f"{rows:,} rows of {SCHEMA} in four files without vectors; each statement is the first of a session "
         f"in a process of its own, the engines in turns; medians of {rounds}."
@@ -50,16 +50,21 @@ def prepared(rows: int) -> Tables:
     return made
 
 
-def _first_probes(verb: Verb, rows: int, made: Tables) -> dict[str, Probe]:
-    def probe(name: str) -> Probe:
+def first_statements(
+    chosen: Sequence[Verb], rounds: int, start: Callable[[str], Engine], engines: Sequence[str]
+) -> list[Figure]:
+    """Each statement as the first one of a session. ``start`` starts the process of an engine."""
+
+    def probe(name: str, verb: Verb) -> Probe:
         def run() -> dict[str, float]:
-            with Engine(Writes, name, rows, made) as engine:
+            with start(name) as engine:
                 found: dict[str, float] = engine.ask("run", verb.what)
             return found
 
         return run
 
-    return {name: probe(name) for name in ENGINES}
+    probes = {verb: {name: probe(name, verb) for name in engines} for verb in chosen}
+    return [figure for verb in chosen for figure in _compared(verb, rounds, probes[verb])]
 
 
 def _small(rows: int, made: Tables, *, quick: bool) -> list[Figure]:

@@ -57,7 +57,7 @@ def bench(*, quick: bool) -> list[Section]:
         engines = {
             name: stack.enter_context(Engine(Writes, name, rows, made)) for name in (DELVEC, DELTA, ICEBERG)
         }
-        run = _Run(engines, verbs(rows), rounds)
+        run = Run(engines, verbs(rows), rounds)
         for _ in range(WARM_UPS):  # of all verbs: what is measured first would else find the coldest JVM
             run.warm_up()
         for _ in range(MORE_WARM_UPS):
@@ -258,7 +258,7 @@ class Writes:
         return {"seconds": took, "rows": rows}
 
 
-class _Run:
+class Run:
     def __init__(self, engines: Mapping[str, Engine], verbs: Sequence[Verb], rounds: int) -> None:
         self.engines = engines
         self.verbs = verbs
