@@ -23,8 +23,8 @@ import numpy as np
 from delvec.errors import DelvecError, InvalidOperationError, StorageError
 from delvec.footers.statistics import measure
 from delvec.iceberg.entry_changes import EntryChanges, entry_changes
-from delvec.iceberg.manifest_changes import ManifestPlanner, manifests_table, with_row_ids
-from delvec.iceberg.manifest_list_writer import write_manifest_list
+from delvec.iceberg.manifest_changes import ManifestPlanner, manifests_table
+from delvec.iceberg.manifest_list_writer import with_row_ids, write_manifest_list
 from delvec.iceberg.manifest_properties import ManifestProperties
 from delvec.iceberg.metadata import MAIN, TableMetadata
 from delvec.iceberg.metadata_change import updates_of

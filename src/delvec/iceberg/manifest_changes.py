@@ -27,6 +27,17 @@ from delvec.iceberg.manifest_writer import manifest_row, write_manifest
 from delvec.iceberg.metadata import TableMetadata
 from delvec.partition_spec import PartitionSpec
 
+_COUNTS = (
+    "length",
+    "added_files",
+    "existing_files",
+    "deleted_files",
+    "added_rows",
+    "existing_rows",
+    "deleted_rows",
+)
+_NOTHING: Rows = np.array([], np.int64)
+
 
 @dataclass(frozen=True, slots=True)
 class Removals:
@@ -108,6 +119,7 @@ class ManifestPlanner:
         """The manifests after ``added`` entries, a table for each spec and content, and ``removals``."""
         new = [part for table in added if len(table) for part in self._written(table)]
         rewritten = dict(removals.by_manifest())
+        rewritten |= {number: _NOTHING for number in self._uncounted() if number not in rewritten}
         for number, positions in rewritten.items():
             new += self._written(self._without(number, positions))
         kept = np.array([n for n in self._with_live_files() if n not in rewritten], np.int64)
@@ -122,13 +134,24 @@ class ManifestPlanner:
         has_files: list[bool] = pc.fill_null(pc.greater(live, 0), True).to_pylist()  # noqa: FBT003
         return [number for number, has_file in enumerate(has_files) if has_file]
 
+    def _uncounted(self) -> list[int]:
+        """The parent's manifests whose numbers of files and rows are not recorded, as version 1 allows. They
+        are written anew: later versions must record them.
+        """
+        manifests = self.live.manifests
+        known = np.ones(len(manifests), np.bool_)
+        for name in _COUNTS:
+            known &= manifests.column(name).is_valid().to_numpy()
+        return [int(number) for number in np.flatnonzero(~known)]
+
     def _without(self, number: int, positions: Rows) -> pa.Table:
         """The live entries of a manifest, of which those at these positions are now deleted."""
         entries = self.live.entries(np.array([number], np.int64))
         removed = pc.is_in(entries.column(POSITION), value_set=pa.array(positions, pa.int64()))
-        if pc.sum(removed).as_py() != len(positions):
+        found = pc.sum(removed).as_py() or 0
+        if found != len(positions):
             raise FormatError(
-                f"manifest has {pc.sum(removed).as_py()} of {len(positions)} entries that are removed",
+                f"manifest has {found} of {len(positions)} entries that are removed",
                 path=self.live.manifests.column("path")[number].as_py(),
             )
         status = pc.if_else(removed, DELETED, EXISTING).cast(pa.int32())
@@ -137,6 +160,8 @@ class ManifestPlanner:
 
     def _written(self, entries: pa.Table) -> list[NewManifest]:
         """The entries, all of one spec and content, as manifests of about the target size."""
+        if not len(entries):
+            return []
         manifest = self._encoded(entries)
         pieces = -(-len(manifest.data) // self.properties.target_bytes)
         if pieces < 2 or len(entries) < pieces:
@@ -238,21 +263,6 @@ def manifests_table(
     table = pa.concat_tables([new, live.manifests.take(pa.array(changes.kept))])
     order = np.argsort(table.column("content").to_numpy(), kind="stable")  # data manifests first
     return table.take(pa.array(order))
-
-
-def with_row_ids(manifests: pa.Table, next_row_id: int) -> tuple[pa.Table, int]:
-    """The manifests with a first row id for each data manifest that has none, and the next free row id."""
-    is_data = pc.equal(manifests.column("content"), DATA).to_numpy()
-    known = pc.is_valid(manifests.column("first_row_id")).to_numpy()
-    rows = pc.add(
-        pc.fill_null(manifests.column("added_rows"), 0), pc.fill_null(manifests.column("existing_rows"), 0)
-    ).to_numpy()
-    assigned = np.where(is_data & ~known, rows, 0)
-    starts = next_row_id + np.cumsum(assigned) - assigned
-    ids = pc.if_else(
-        pa.array(is_data & ~known), pa.array(starts, pa.int64()), one_chunk(manifests.column("first_row_id"))
-    )
-    return _with(manifests, "first_row_id", ids), next_row_id + int(assigned.sum())
 
 
 def _with(table: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
