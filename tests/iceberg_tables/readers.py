@@ -16,14 +16,14 @@ def newest_metadata(root: Path | str) -> str:
     return str(found)
 
 
-def read_by_duckdb(root: Path | str, snapshot: int | None = None) -> list[dict[str, Any]]:
+def read_by_duckdb(root: Path | str, snapshot: int | None = None, columns: str = "*") -> list[dict[str, Any]]:
     duckdb = pytest.importorskip("duckdb")
     files = [_extension(name) for name in ("avro", "iceberg")]
     option = "" if snapshot is None else f", snapshot_from_id = {snapshot}"
     with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
         for file in files:
             connection.execute(f"LOAD '{file}'")
-        query = f"SELECT * FROM iceberg_scan(?{option})"
+        query = f"SELECT {columns} FROM iceberg_scan(?{option})"
         found = connection.execute(query, [newest_metadata(root)]).to_arrow_table()
     rows: list[dict[str, Any]] = found.to_pylist()
     return rows
