@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import shutil
 import subprocess
@@ -18,7 +19,9 @@ from delvec.iceberg import metadata_updates as updates
 from delvec.iceberg.pointers import FilePointer, FolderPointer
 from delvec.iceberg.swaps import BaseFile, Swapped, SwapUnknown, Taken
 from delvec.storage import Storage
+from iceberg_tables.crashing import CrashingStore
 from iceberg_tables.updates import creation, property_of, snapshot
+from s3server import BUCKET, s3_server_or_skip
 
 
 def newest(storage):
@@ -79,15 +82,29 @@ def test_the_second_of_two_writers(tmp_path):
     assert newest(storage).metadata.properties["number"] == "1"
 
 
-@pytest.mark.parametrize("rounds", [15])
-def test_a_race_of_threads(tmp_path, rounds):
-    storage, base = created(tmp_path / "t")
+@pytest.fixture(params=["local", "memory", "s3"])
+def place(request, tmp_path, tmp_path_factory):
+    """The root of a new table, and the options of its store."""
+    if request.param == "local":
+        yield str(tmp_path / "t"), {}
+    elif request.param == "memory":
+        yield f"memory://{tmp_path.name}/t", {}
+    else:
+        with s3_server_or_skip(tmp_path_factory.mktemp("s3") / "server") as server:
+            yield f"s3://{BUCKET}/t", server.options
+
+
+def test_a_race_of_threads(place):
+    root, options = place
+    storage, base = created(root, storage=Storage(root, options))
+    rounds = 12
     for _ in range(rounds):
         outcomes, start = [], threading.Barrier(6)
 
         def write(number, base=base, outcomes=outcomes, start=start):
             start.wait()
-            outcomes.append((number, commit(Storage(storage.root), base, snapshot(base.metadata, number))))
+            mine = Storage(root, options)
+            outcomes.append((number, commit(mine, base, snapshot(base.metadata, number))))
 
         first_id = len(base.metadata.snapshots) * 100 + 1
         threads = [threading.Thread(target=write, args=(first_id + n,)) for n in range(6)]
@@ -213,6 +230,42 @@ class TestLostAnswers:
         monkeypatch.setattr(FailingStore, "put", fail)
         second = committed(storage, first, property_of(1))
         assert newest(storage) == second
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("cleans_up", [True, False])
+def test_a_crash_of_the_store_at_every_request(tmp_path, when, cleans_up):
+    """An error and ``Taken`` mean that nothing was committed; ``Swapped``, that the commit is there."""
+    properties = {
+        "write.metadata.delete-after-commit.enabled": str(cleans_up).lower(),
+        "write.metadata.previous-versions-max": "1",
+    }
+    seen = set()
+    for at in itertools.count():
+        for creates in (False, True):
+            root = tmp_path / f"{at}{creates}"
+            base = None if creates else committed(*created(root, properties), property_of(0))
+            changes = creation(root, properties) if creates else snapshot(base.metadata, 7)
+            store = CrashingStore(str(root))
+            store.calls, store.at, store.when = 0, at, when
+            try:
+                outcome = commit(store, base, changes)
+            except StorageError as error:
+                outcome = error
+            store.at = None
+            try:
+                is_there = creates or 7 in newest(store).metadata.snapshots
+                newest(store)
+            except TableNotFoundError:
+                is_there = False
+            seen.add((type(outcome), is_there))
+            if isinstance(outcome, Swapped):
+                assert is_there
+            elif not isinstance(outcome, SwapUnknown):
+                assert not is_there, outcome
+        if store.calls < at:
+            break
+    assert {(Swapped, True), (SwapUnknown, when == "after") if cleans_up else (Swapped, True)} <= seen
 
 
 class TestDroppedTables:

@@ -24,6 +24,7 @@ from delvec.iceberg.catalogs import CatalogPointer, IcebergCatalog
 from delvec.iceberg.swaps import BaseFile, Swapped, SwapUnknown, Taken
 from delvec.schema import Field, Primitive, Struct
 from delvec.storage import Storage
+from iceberg_tables.crashing import CrashingStore
 from iceberg_tables.updates import creation, property_of, snapshot
 
 NAME = ("db", "orders")
@@ -331,6 +332,35 @@ class TestLostAnswers:
         with pytest.raises(StorageError, match="disk full"):
             commit(catalog, Full(storage.root), first, property_of(1))
         assert newest(catalog, storage) == first
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_crash_of_the_store_at_every_request(catalog, when):
+    """An error and ``Taken`` mean that nothing was committed; ``Swapped``, that the commit is there."""
+    properties = {
+        "write.metadata.delete-after-commit.enabled": "true",
+        "write.metadata.previous-versions-max": "1",
+    }
+    storage, base = created(catalog, properties=properties)
+    base = committed(catalog, storage, base, property_of(0))
+    seen = set()
+    for at in itertools.count():
+        store = CrashingStore(storage.root)
+        store.at, store.when = at, when
+        try:
+            outcome = commit(catalog, store, base, snapshot(base.metadata, at + 1))
+        except StorageError as error:
+            outcome = error
+        now = newest(catalog, storage)
+        is_there = at + 1 in now.metadata.snapshots
+        assert isinstance(outcome, Swapped) is is_there
+        assert is_there or isinstance(outcome, StorageError)
+        seen.add(is_there)
+        base = now
+        assert len(metadata_names(storage)) <= 3  # a file that could not be deleted may stay
+        if store.calls <= at:
+            break
+    assert seen == {True, False}
 
 
 class TestDroppedTables:

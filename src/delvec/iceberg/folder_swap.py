@@ -13,13 +13,19 @@ Tables of ``NNNNN-<uuid>.metadata.json`` files belong to a catalog: no two write
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import orjson
 
 from delvec import location
-from delvec.errors import InvalidOperationError, ObjectNotFoundError, StorageError, TableNotFoundError
+from delvec.errors import (
+    DelvecError,
+    InvalidOperationError,
+    ObjectNotFoundError,
+    StorageError,
+    TableNotFoundError,
+)
 from delvec.iceberg import metadata_files
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.metadata import TableMetadata
@@ -64,8 +70,10 @@ def commit_in_folder(
     outcome = _put(storage, new, encoded(metadata_bytes(members), path))
     if not isinstance(outcome, Swapped):
         return outcome
-    if _deletes_files(base, new) and not storage.exists(base.path):
-        return _after_deletion(storage, new, updates)
+    if _deletes_files(base, new):
+        outcome = _verified(storage, new, updates, lambda: storage.exists(base.path))
+        if not isinstance(outcome, Swapped):
+            return outcome
     _write_hint(storage, number + 1)
     delete_old_files(storage, base.metadata, new.metadata)
     return outcome
@@ -80,9 +88,9 @@ def _create(storage: Storage, updates: Sequence[Update], now_ms: int) -> SwapOut
     outcome = _put(storage, new, metadata_bytes(members))
     if not isinstance(outcome, Swapped):
         return outcome
-    if len(_listed(storage)) > 1:
-        return _after_deletion(storage, new, updates)
-    _write_hint(storage, 1)
+    outcome = _verified(storage, new, updates, lambda: len(_listed(storage)) == 1)
+    if isinstance(outcome, Swapped):
+        _write_hint(storage, 1)
     return outcome
 
 
@@ -145,17 +153,22 @@ def _deletes_files(base: BaseFile, new: BaseFile) -> bool:
     return any(flag(file.metadata.properties, DELETE_AFTER_COMMIT, default=False) for file in (base, new))
 
 
-def _after_deletion(storage: Storage, new: BaseFile, updates: Sequence[Update]) -> SwapOutcome:
-    """The outcome if other writers may have deleted a file of the same name before this one was written.
+def _verified(
+    storage: Storage, new: BaseFile, updates: Sequence[Update], is_next: Callable[[], bool]
+) -> SwapOutcome:
+    """The outcome once the file is written. ``is_next``: whether it certainly follows the base.
 
-    If the newest metadata does not show this commit, the file stands in a gap and is deleted again.
+    If not, other writers may have written and deleted a file of the same name before. If the newest metadata
+    does not show this commit, the file stands in a gap and is deleted again.
     """
-    newest = max(_listed(storage), key=lambda file: file.number)
-    recorded = f"{new.metadata.location.rstrip('/')}/{new.path}"
     try:
+        if is_next():
+            return Swapped(new)
+        newest = max(_listed(storage), key=lambda file: file.number)
         metadata = metadata_files.read_metadata(storage, newest.path)
-    except StorageError as error:
+    except DelvecError as error:  # the file is there: this is no error of the commit
         return SwapUnknown(str(error))
+    recorded = f"{new.metadata.location.rstrip('/')}/{new.path}"
     if newest.path == new.path or shows_commit(metadata, updates, recorded):
         return Swapped(new)
     discard(storage, [new.path])

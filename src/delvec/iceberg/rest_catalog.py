@@ -133,8 +133,10 @@ class RestCatalogTable:
 
     def _after_conflict(self, base: BaseFile | None, updates: Sequence[Update]) -> SwapOutcome:
         """Another writer was first; or a proxy sent this commit twice, and the second one was refused."""
-        with catalog_errors(self._name, self._identifier):
+        try:
             now = self._newest()
+        except Exception as error:  # the server is down now
+            return SwapUnknown(reason_of(error))
         if now is not None and _is_own(updates) and shows_commit(now.metadata, updates):
             return Swapped(now)
         if base is not None and now is not None:

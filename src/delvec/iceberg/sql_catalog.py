@@ -132,8 +132,10 @@ class SqlCatalogTable:
         return outcome
 
     def _lost(self, storage: Storage, swap: _Swap) -> SwapOutcome:
-        """Another writer changed the row, or made it."""
+        """Another writer changed the row, or made it; or an earlier try of this one that seemed to fail."""
         found = self._pointer()
+        if found == swap.file:
+            return Swapped(swap.new)
         discard(storage, [swap.new.path])
         if swap.base is None:
             if found is None:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from delvec.errors import CommitConflictError, InvalidOperationError, StorageError
+from delvec.errors import CommitConflictError, DelvecError, InvalidOperationError, StorageError
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.metadata import TableMetadata
 from delvec.iceberg.metadata_files import FOLDER, SUFFIX
@@ -131,7 +131,8 @@ def delete_old_files(storage: Storage, old: TableMetadata, new: TableMetadata) -
     kept = {place for _, place in new.metadata_log}
     folder = metadata_folder(new) + "/"
     gone = [place for _, place in old.metadata_log if place not in kept and place.startswith(folder)]
-    discard(storage, [Locations(new.location).resolve(place) for place in gone])
+    with suppress(DelvecError):  # the commit is made
+        discard(storage, [Locations(new.location).resolve(place) for place in gone])
 
 
 def discard(storage: Storage, paths: Sequence[str]) -> None:
