@@ -46,7 +46,9 @@ def _file_node(plan: ScanPlan, file: Mapping[str, Any], deletes: Sequence[int]) 
         _short(plan.location, file["location"]),
         facts,
         len(deletes),
-        lambda count: delete_nodes(plan.location, plan.deletes.take(deletes[:count]), of_file=True),
+        lambda count: delete_nodes(
+            plan.location, plan.deletes.take(pa.array(deletes[:count], pa.int64())), of_file=True
+        ),
     )
 
 
