@@ -86,6 +86,15 @@ def _small_files(plan: ScanPlan) -> tuple[int, int]:
 
 
 def _vacuum(unneeded: Unneeded) -> Iterator[Advice]:
+    if unneeded.expired_versions:
+        versions = (
+            "1 version" if unneeded.expired_versions == 1 else f"{unneeded.expired_versions:,} versions"
+        )
+        yield Advice(
+            "vacuum",
+            f"{versions} that the table's properties no longer retain",
+            {"versions": unneeded.expired_versions},
+        )
     if unneeded.expired_files:
         yield Advice(
             "vacuum",

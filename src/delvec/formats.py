@@ -288,15 +288,21 @@ def with_refs(table: Table, ref: str) -> WithRefs:
     return table
 
 
-def upgrade(table: Table, format_version: int) -> None:
-    """Give the table a later version of its format; one that it has already changes nothing."""
+def upgradable(table: Table) -> Upgradable:
+    """The table, if its format has versions."""
     if not isinstance(table, Upgradable):
         raise UnsupportedFeatureError(
             f"{table.format} tables have no format version to upgrade: {table.location}", feature="upgrade"
         )
+    return table
+
+
+def upgrade(table: Table, format_version: int) -> None:
+    """Give the table a later version of its format; one that it has already changes nothing."""
+    changed = upgradable(table)
     if isinstance(format_version, bool) or not isinstance(format_version, int):
         raise InvalidOperationError(f"format_version is {format_version!r}, expected a whole number")
-    table.upgrade(format_version)
+    changed.upgrade(format_version)
 
 
 def snapshot_of(

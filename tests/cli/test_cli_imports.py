@@ -32,6 +32,7 @@ LOADED = {
     "delvec.cli.sql",
     "delvec.cli.tree",
     "delvec.cli.update",
+    "delvec.cli.upgrade",
     "delvec.cli.vacuum",
     "delvec.cli.verify",
     "delvec.errors",
@@ -40,7 +41,7 @@ LOADED = {
 COMMANDS = (
     *("show", "files", "count", "history", "dv", "tree", "verify"),
     *("delete", "update", "changes", "sql"),
-    *("restore", "optimize", "purge", "vacuum", "convert"),
+    *("restore", "optimize", "purge", "vacuum", "upgrade", "convert"),
     "demo",
 )
 HEAVY = {"numpy", "obstore", "orjson", "pyarrow", "pyiceberg", "pyroaring", "pyspark", "sqlglot"}
@@ -87,7 +88,7 @@ def test_help_groups_the_commands_with_a_line_each(delvec, monkeypatch):
     assert [line for line in lines if not line.startswith("-")] == [
         *("show", "files", "count", "history", "dv", "tree", "verify"),
         *("delete", "update", "changes", "sql"),
-        *("restore", "optimize", "purge", "vacuum", "convert"),
+        *("restore", "optimize", "purge", "vacuum", "upgrade", "convert"),
         "demo",
     ]
 

@@ -44,6 +44,9 @@ def test_dry_run(delvec, place):
         "files": 2,
         "bytes": 4096,
         "folders": 0,
+        "expired_versions": 0,
+        "expired_refs": [],
+        "metrics": {},
     }
     assert "1 more not shown (--limit)" in delvec("vacuum", place, "--dry-run", "--limit", "1").out
     assert (place / "gone").exists()
@@ -62,6 +65,9 @@ def test_vacuum(delvec, place):
         "files": 0,
         "bytes": 0,
         "folders": 0,
+        "expired_versions": 0,
+        "expired_refs": [],
+        "metrics": {"numDeletedFiles": 0, "numVacuumedDirectories": 1},
     }
 
 

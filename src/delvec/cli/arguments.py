@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,6 +33,10 @@ Catalog = Annotated[
 Ref = Annotated[
     str | None,
     typer.Option("--ref", metavar="NAME", help="Read this branch or tag of the table.", show_default=False),
+]
+Branch = Annotated[
+    str | None,
+    typer.Option("--ref", metavar="NAME", help="Change this branch of the table.", show_default=False),
 ]
 Relocate = Annotated[
     bool,
@@ -83,6 +88,15 @@ StorageOptions = Annotated[
         show_default=False,
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedTable:
+    """The table that a command changes: a path, or a name in a catalog; and its branch."""
+
+    path: str
+    catalog: str | None = None
+    branch: str | None = None
 
 
 def open_source(

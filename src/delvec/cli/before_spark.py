@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from delvec import detect, location
+from delvec.cli.arguments import ChangedTable
 from delvec.errors import InvalidOperationError
-from delvec.formats import Snapshot, Table
+from delvec.formats import Snapshot, Table, on_ref
 from delvec.predicate.binding import Column, Names, nearest, quoted, referenced
 from delvec.predicate.parser import parse_expression
 from delvec.row_delta import Verb
@@ -40,6 +41,14 @@ from delvec.statements.table_references import relations
 _SIMPLE_WORDS = frozenset(("AND", "OR", "NOT", "IS", "NULL", "IN", "BETWEEN", "LIKE", "TRUE", "FALSE"))
 _SIMPLE_SYMBOLS = frozenset(("=", "<", ">", "<=", ">=", "<>", "!=", "(", ")", ",", "+", "-", "*", "/"))
 _NOT_COLUMNS = frozenset(("default",))
+
+
+def changed_snapshot(table: ChangedTable, options: Mapping[str, str]) -> Snapshot | None:
+    """The version that a command changes; None if only the Spark session may have the credentials for the
+    store. Those of a catalog's table are not known before it is opened.
+    """
+    found = readable_table(table.path, options) if table.catalog is None else None
+    return None if found is None else on_ref(found, table.branch).snapshot()
 
 
 def readable_snapshot(path: str, options: Mapping[str, str]) -> Snapshot | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import RenderableType
 
-from delvec.cli.arguments import first, storage_options
+from delvec.cli.arguments import ChangedTable, first, storage_options
 from delvec.cli.output import Result, cell, counted, number, pairs, table
 from delvec.cli.progress import error_console, spark_progress
 from delvec.cli.spark import local_session, session_settings, store_options
@@ -79,22 +79,22 @@ class Change:
 
 
 def run_change(
-    path: str, change: Change, change_options: ChangeOptions, option: Sequence[str] | None
+    table: ChangedTable, change: Change, change_options: ChangeOptions, option: Sequence[str] | None
 ) -> Result:
     """Run the change, or its dry run. Without ``--yes`` shows the dry run and asks for confirmation first."""
-    from delvec.cli.before_spark import readable_snapshot, verify_writable
+    from delvec.cli.before_spark import changed_snapshot, verify_writable
     from delvec.row_delta import Verb
 
     verify_can_confirm(change_options)
     options = storage_options(option)
     storage = store_options(options)
-    if (snapshot := readable_snapshot(path, storage)) is not None:
+    if (snapshot := changed_snapshot(table, storage)) is not None:
         change.verify(snapshot.schema)
         verify_writable(snapshot, Verb.DELETE)  # the least that a change needs
     with local_session(session_settings(options), purpose="changing rows") as session:
         from delvec.table import Table
 
-        target = Table.open(session, path, storage_options=storage)
+        target = Table.open(session, table.path, table.catalog, table.branch, storage_options=storage)
         preview = preview_or_confirm(
             session, change_options, lambda: _planned(change.run(target, True), change_options.limit)
         )

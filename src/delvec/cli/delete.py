@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from delvec.cli.arguments import DEFAULT_LIMIT, Json, Limit, Path, StorageOptions
+from delvec.cli.arguments import (
+    DEFAULT_LIMIT,
+    Branch,
+    Catalog,
+    ChangedTable,
+    Json,
+    Limit,
+    Path,
+    StorageOptions,
+)
 from delvec.cli.change import (
     All,
     Change,
@@ -31,6 +40,8 @@ def delete(
     yes: Yes = False,
     isolation: Level = None,
     limit: Limit = DEFAULT_LIMIT,
+    catalog: Catalog = None,
+    ref: Branch = None,
     json: Json = False,
     option: StorageOptions = None,
 ) -> Result:
@@ -51,4 +62,6 @@ def delete(
         verify,
         lambda table, dry: table.delete(where, isolation=isolation, dry_run=dry),
     )
-    return run_change(path, change, ChangeOptions(dry_run, yes, json, limit), option)
+    return run_change(
+        ChangedTable(path, catalog, ref), change, ChangeOptions(dry_run, yes, json, limit), option
+    )

@@ -40,6 +40,7 @@ from delvec.cli.spark import spark_exit_code, spark_message
 from delvec.cli.sql import sql
 from delvec.cli.tree import tree
 from delvec.cli.update import update
+from delvec.cli.upgrade import upgrade
 from delvec.cli.vacuum import vacuum
 from delvec.cli.verify import verify
 from delvec.errors import (
@@ -127,6 +128,7 @@ for _panel, _command, _example in (
     (_MAINTAIN, optimize, "delvec optimize /lake/orders --where \"region = 'eu'\" --zorder-by id,placed"),
     (_MAINTAIN, purge, "delvec purge /lake/orders --dry-run"),
     (_MAINTAIN, vacuum, "delvec vacuum /lake/orders --dry-run"),
+    (_MAINTAIN, upgrade, "delvec upgrade /lake/orders --format-version 3"),
     (_MAINTAIN, convert, 'delvec convert /lake/clicks --partition-by "day DATE, region STRING" --dry-run'),
     (_LEARN, demo, "delvec demo"),
 ):

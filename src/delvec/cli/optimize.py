@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import RenderableType
 
-from delvec.cli.arguments import Json, Path, StorageOptions, storage_options
+from delvec.cli.arguments import Branch, Catalog, ChangedTable, Json, Path, StorageOptions, storage_options
 from delvec.cli.output import cell, counted, pairs, size
 from delvec.cli.progress import spark_progress
 from delvec.cli.spark import local_session, session_settings, store_options
@@ -78,6 +78,8 @@ def optimize(
     zorder_by: ZorderBy = None,
     bytes_per_commit: BytesPerCommit = None,
     dry_run: DryRun = False,
+    catalog: Catalog = None,
+    ref: Branch = None,
     json: Json = False,
     option: StorageOptions = None,
 ) -> Compacted:
@@ -97,7 +99,7 @@ def optimize(
             dry_run=dry_run,
         )
 
-    return _run(path, "OPTIMIZE", run, json=json, option=option)
+    return _run(ChangedTable(path, catalog, ref), "OPTIMIZE", run, json=json, option=option)
 
 
 def purge(
@@ -105,6 +107,8 @@ def purge(
     *,
     where: Partitions = None,
     dry_run: DryRun = False,
+    catalog: Catalog = None,
+    ref: Branch = None,
     json: Json = False,
     option: StorageOptions = None,
 ) -> Compacted:
@@ -112,28 +116,29 @@ def purge(
 
     Starts a local Spark session. No row changes, and old versions stay readable until a vacuum.
     """
-    return _run(path, "PURGE", lambda table: table.purge(where, dry_run=dry_run), json=json, option=option)
+    changed = ChangedTable(path, catalog, ref)
+    return _run(changed, "PURGE", lambda table: table.purge(where, dry_run=dry_run), json=json, option=option)
 
 
 def _run(
-    path: str,
+    changed: ChangedTable,
     operation: str,
     run: Callable[[Table], CompactionResult],
     *,
     json: bool,
     option: Sequence[str] | None,
 ) -> Compacted:
-    from delvec.cli.before_spark import readable_snapshot, verify_writable
+    from delvec.cli.before_spark import changed_snapshot, verify_writable
     from delvec.row_delta import Verb
 
     options = storage_options(option)
     storage = store_options(options)
-    if (snapshot := readable_snapshot(path, storage)) is not None:
+    if (snapshot := changed_snapshot(changed, storage)) is not None:
         verify_writable(snapshot, Verb.COMPACT)
     with local_session(session_settings(options), purpose="rewriting files") as session:
         from delvec.table import Table
 
-        table = Table.open(session, path, storage_options=storage)
+        table = Table.open(session, changed.path, changed.catalog, changed.branch, storage_options=storage)
         with spark_progress(session, hidden=json):
             return Compacted(table.location, operation, run(table))
 

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import RenderableType
 
-from delvec.cli.arguments import Json, Path, StorageOptions, storage_options
+from delvec.cli.arguments import (
+    Branch,
+    Catalog,
+    Json,
+    Path,
+    StorageOptions,
+    open_source,
+    storage_options,
+)
 from delvec.cli.change import ChangeOptions, Yes, confirm, verify_can_confirm
 from delvec.cli.output import Result, cell, counted, pairs
 from delvec.errors import InvalidOperationError
@@ -41,6 +49,8 @@ def restore(
     timestamp: _ToTime = None,
     dry_run: _DryRun = False,
     yes: Yes = False,
+    catalog: Catalog = None,
+    ref: Branch = None,
     json: Json = False,
     option: StorageOptions = None,
 ) -> Result:
@@ -49,14 +59,13 @@ def restore(
     Restores rows, columns and properties, without Spark. Shows what would change and asks for confirmation,
     unless --yes is given.
     """
-    from delvec import detect
     from delvec.restore import restore as restore_table
 
     if (version is None) == (timestamp is None):
         raise InvalidOperationError("pass one of --version and --timestamp")
     at = None if timestamp is None else _instant(timestamp)
     verify_can_confirm(ChangeOptions(dry_run, yes, json, 0))
-    table = detect.open_table(path, storage_options(option))
+    table = open_source(path, storage_options(option), catalog=catalog, ref=ref)
     if dry_run or not yes:
         planned = RestoredTable(
             table.location, restore_table(table, version=version, timestamp=at, dry_run=True)

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from delvec.cli.arguments import DEFAULT_LIMIT, Json, Limit, Path, StorageOptions
+from delvec.cli.arguments import (
+    DEFAULT_LIMIT,
+    Branch,
+    Catalog,
+    ChangedTable,
+    Json,
+    Limit,
+    Path,
+    StorageOptions,
+)
 from delvec.cli.change import (
     All,
     Change,
@@ -52,6 +61,8 @@ def update(
     yes: Yes = False,
     isolation: Level = None,
     limit: Limit = DEFAULT_LIMIT,
+    catalog: Catalog = None,
+    ref: Branch = None,
     json: Json = False,
     option: StorageOptions = None,
 ) -> Result:
@@ -75,7 +86,9 @@ def update(
         return table.update(assignments, where, isolation=isolation, dry_run=dry_run)
 
     change = Change("UPDATE", verify, run)
-    return run_change(path, change, ChangeOptions(dry_run, yes, json, limit), option)
+    return run_change(
+        ChangedTable(path, catalog, ref), change, ChangeOptions(dry_run, yes, json, limit), option
+    )
 
 
 def assigned(texts: Sequence[str]) -> dict[str, str]:

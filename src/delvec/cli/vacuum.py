@@ -11,7 +11,17 @@ import typer
 from rich.console import RenderableType
 from rich.progress import Progress, TextColumn
 
-from delvec.cli.arguments import DEFAULT_LIMIT, Json, Limit, Path, StorageOptions, first, storage_options
+from delvec.cli.arguments import (
+    DEFAULT_LIMIT,
+    Catalog,
+    Json,
+    Limit,
+    Path,
+    StorageOptions,
+    first,
+    open_source,
+    storage_options,
+)
 from delvec.cli.change import ChangeOptions, Yes, confirm, verify_can_confirm
 from delvec.cli.output import cell, counted, pairs, size
 from delvec.cli.progress import error_console
@@ -40,6 +50,7 @@ def vacuum(
     dry_run: DryRun = False,
     yes: Yes = False,
     limit: Limit = DEFAULT_LIMIT,
+    catalog: Catalog = None,
     json: Json = False,
     option: StorageOptions = None,
 ) -> Vacuumed:
@@ -48,11 +59,11 @@ def vacuum(
     These are data files and vectors that newer versions replaced, old change files, and files that crashed
     writers left. Shows what would be deleted and asks for confirmation, unless --yes is given.
     """
-    from delvec import detect, vacuum
+    from delvec import vacuum
 
     change = ChangeOptions(dry_run, yes, json, limit)
     verify_can_confirm(change)
-    table = detect.open_table(path, storage_options(option))
+    table = open_source(path, storage_options(option), catalog=catalog)
 
     def run(*, dry: bool) -> Vacuumed:
         with _progress(hidden=json) as report:
@@ -101,6 +112,9 @@ class Vacuumed:
             "files": run.files,
             "bytes": run.bytes,
             "folders": run.folders,
+            "expired_versions": run.expired_versions,
+            "expired_refs": list(run.expired_refs),
+            "metrics": run.metrics,
             **({"paths": self._paths()} if run.dry_run else {}),
         }
 
@@ -110,20 +124,27 @@ class Vacuumed:
         if run.folders:
             deleted += f" and {counted(run.folders, 'empty folder')}"
         if not run.dry_run:
-            yield pairs(
-                [
-                    ("location", cell(run.location)),
-                    ("operation", "VACUUM"),
-                    ("version", f"{run.version}"),
-                    ("deleted", deleted),
-                ]
-            )
+            lines = [
+                ("location", cell(run.location)),
+                ("operation", "VACUUM"),
+                ("version", f"{run.version}"),
+                ("deleted", deleted),
+            ]
+            yield pairs([*lines, ("expired", cell(expired))] if (expired := self._expired()) else lines)
             return
         paths = self._paths()
         yield from map(cell, paths)
         if len(paths) < run.files + run.folders:
             yield f"{run.files + run.folders - len(paths):,} more not shown (--limit)"
+        if expired := self._expired():
+            yield cell(f"VACUUM would let expire {expired}")
         yield f"VACUUM would delete {deleted}"
+
+    def _expired(self) -> str:
+        """The versions, branches and tags that go; empty if none does."""
+        run = self.run
+        parts = [counted(run.expired_versions, "version")] if run.expired_versions else []
+        return ", ".join([*parts, *run.expired_refs])
 
     def _paths(self) -> list[str]:
         from delvec import location
