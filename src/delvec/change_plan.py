@@ -5,6 +5,8 @@
     removed         data files that a commit removed: the rows that were live until then are deleted
     before, after   data files whose deletes a commit replaced: rows that only the later deletes have were
                     deleted, rows that only the earlier deletes have were inserted again
+    by_value        data files that stayed, and the deletes by value that commits added: the commit of the
+                    first delete that has the values of a row deleted it
 
 A commit has either change files or some of the others. A data file may occur once for each commit.
 """
@@ -38,9 +40,15 @@ COMMITS_SCHEMA = pa.schema(
     [
         pa.field("version", pa.int64(), nullable=False),
         pa.field("timestamp", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("sequence", pa.int64()),
+        pa.field("has_row_ids", pa.bool_(), nullable=False),
     ]
 )
-"""Columns of ``ChangePlan.commits``."""
+"""Columns of ``ChangePlan.commits``.
+
+sequence     of the deletes by value that the commit added; null: it added none, or the format has no such
+has_row_ids  whether every row that the commit changed has an id (``ScanPlan.lineage``)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +67,28 @@ class CommitFiles:
 
 
 @dataclass(frozen=True, slots=True)
+class FilesInRange:
+    """Data files and the commits in which a delete by value may have deleted a row of theirs.
+
+    plan    the deletes by position are those of these commits; the deletes by value are all that may ever
+            have deleted a row, also those from before the range: a row is deleted once
+    first, end   for each file the rows of ``ChangePlan.commits``: from ``first`` on and before ``end``. A
+            file may occur several times, with other commits
+    """
+
+    plan: ScanPlan
+    first: Rows
+    end: Rows
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def at(self, rows: Rows) -> FilesInRange:
+        """Some of the files, by their rows in ``plan.files``."""
+        return FilesInRange(self.plan.at(rows), self.first[rows], self.end[rows])
+
+
+@dataclass(frozen=True, slots=True)
 class ChangePlan:
     """The changes of a range of commits.
 
@@ -66,6 +96,12 @@ class ChangePlan:
     commits    a row of ``COMMITS_SCHEMA`` for each commit of the range, in order
     recorded   its plan has the column ``CHANGE_TYPE`` after those of the table
     after      the files of ``before`` in the same order, with their later deletes
+    by_value   None: the format has no deletes by value
+    copies_rows   a commit may remove a row and add it again, unchanged or with other values. Such a row is
+               found by its id, if the commit's rows have ids, or else by its values
+
+    The deletes by value of ``before`` are as in ``FilesInRange``: a row that one of them deleted before the
+    commit is not changed by it.
     """
 
     schema: Schema
@@ -75,6 +111,8 @@ class ChangePlan:
     removed: CommitFiles
     before: CommitFiles
     after: ScanPlan
+    by_value: FilesInRange | None = None
+    copies_rows: bool = False
 
 
 def no_files(plan: ScanPlan) -> CommitFiles:

@@ -35,7 +35,10 @@ def change_plan(storage: Storage, found: ChangeRange, times: CommitTimes, *, tim
     infos = {v: c.commit_info or {} for v, c in zip(found.versions, found.commits, strict=True)}
     times.remember(infos)
     timestamps = pa.array([times.millis(version) for version in found.versions], pa.int64())
-    commits = pa.table([pa.array(found.versions, pa.int64()), _micros(timestamps)], schema=COMMITS_SCHEMA)
+    versions = pa.array(found.versions, pa.int64())
+    no_sequence = pa.nulls(len(versions), pa.int64())
+    no_ids = pa.repeat(pa.scalar(value=False), len(versions))
+    commits = pa.table([versions, _micros(timestamps), no_sequence, no_ids], schema=COMMITS_SCHEMA)
 
     def plan(files: _Files) -> CommitFiles:
         return CommitFiles(plan_actions(found.shown, files.adds, time_zone=time_zone), files.commit)

@@ -40,7 +40,7 @@ def columns_of_files(entries: pa.Table) -> pa.Table:
 
 
 def files_table(
-    live: LiveFiles,
+    live: LiveFiles | None,
     locations: Locations,
     entries: pa.Table,
     *,
@@ -48,7 +48,10 @@ def files_table(
     only: Mask,
     read_schema: pa.Array,
 ) -> pa.Table:
-    """``ScanPlan.files`` of these entries; ``only``: all rows of the file match."""
+    """``ScanPlan.files`` of these entries; ``only``: all rows of the file match.
+
+    ``live``: None if the entries are of several snapshots.
+    """
     count = len(entries)
     columns = {
         "file_id": entries.column(FILE_ID),
@@ -94,7 +97,7 @@ def used_deletes(scopes: DeleteScopes, rows: Rows) -> tuple[DeleteScopes, Rows]:
     )
 
 
-def deletes_table(live: LiveFiles, locations: Locations, deletes: pa.Table) -> pa.Table:
+def deletes_table(live: LiveFiles | None, locations: Locations, deletes: pa.Table) -> pa.Table:
     """``ScanPlan.deletes`` of these entries."""
     count = len(deletes)
     is_equality = pc.equal(one_chunk(deletes.column("content")), EQUALITY_DELETES)
@@ -127,7 +130,9 @@ def _row_versions(entries: pa.Table) -> pa.Array:
     return pc.if_else(has_ids, one_chunk(entries.column("sequence_number")), pa.scalar(None, pa.int64()))
 
 
-def _entries(live: LiveFiles, entries: pa.Table) -> pa.Array:
+def _entries(live: LiveFiles | None, entries: pa.Table) -> pa.Array:
+    if live is None:
+        return pa.nulls(len(entries), _ENTRY)
     manifests = live.manifest_paths(one_chunk(entries.column(FILE_ID)))
     positions = one_chunk(entries.column(POSITION))
     return pa.StructArray.from_arrays([manifests, positions], fields=list(_ENTRY))

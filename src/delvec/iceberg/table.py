@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from delvec import location
+from delvec.change_plan import ChangePlan
 from delvec.errors import FormatError, InvalidOperationError
 from delvec.findings import Finding
-from delvec.iceberg import history, metadata_files, old_metadata, refs, restore, retention
+from delvec.iceberg import changes, history, metadata_files, old_metadata, refs, restore, retention
+from delvec.iceberg.change_range import Bound, find_range
 from delvec.iceberg.checks import check_snapshot
 from delvec.iceberg.commit import commit
 from delvec.iceberg.creation import creation_updates, draft
@@ -216,6 +218,25 @@ class IcebergTable:
         if self._ref is not None:
             head = refs.find_ref(metadata, self._ref).snapshot_id
         return history.list_snapshots(metadata, head, limit=limit)
+
+    def change_plan(
+        self,
+        first: Bound,
+        last: Bound | None = None,
+        *,
+        time_zone: str = "UTC",  # noqa: ARG002 - recorded timestamps have no other zone than UTC
+    ) -> ChangePlan:
+        """The changes of the snapshots ``first`` to ``last``, as ``formats.ChangeFeed``.
+
+        The columns are those of the last snapshot: by default as the newest one is shown.
+        """
+        opened = self._opened()
+        newest = self._newest_snapshot(opened)
+        found = find_range(opened.metadata, newest.version, self._branch(opened.metadata), first, last)
+        shown = newest
+        if last is not None and found.snapshots:
+            shown = _snapshot(opened, found.snapshots[-1].snapshot_id)
+        return changes.change_plan(shown, found)
 
     def tree(self, snapshot: Snapshot) -> Node:
         """The manifests of the snapshot, their live files and deletes."""
