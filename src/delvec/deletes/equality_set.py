@@ -27,7 +27,7 @@ class EqualityDeleteSet:
     """The keys of deleted rows.
 
     keys   the values of the columns, under the names of ``key_names``; ``scope`` and ``sequence``. No key is
-           there twice for a scope
+           there twice for a scope, unless the set has every delete of a key (`every`)
     """
 
     columns: tuple[KeyColumn, ...]
@@ -37,13 +37,16 @@ class EqualityDeleteSet:
     @classmethod
     def collapse(cls, columns: tuple[KeyColumn, ...], deletes: Sequence[pa.Table]) -> EqualityDeleteSet:
         """The largest sequence of each key in each scope."""
-        names = key_names(columns)
-        fields = [pa.field(name, arrow_type(c.type)) for name, c in zip(names, columns, strict=True)]
-        schema = pa.schema([*fields, pa.field(SCOPE, pa.int64()), pa.field(SEQUENCE, pa.int64())])
-        table = pa.concat_tables(deletes) if deletes else schema.empty_table()
-        grouped = table.cast(schema).group_by([*names, SCOPE]).aggregate([(SEQUENCE, "max")])
-        grouped = grouped.rename_columns({f"{SEQUENCE}_max": SEQUENCE}).select(schema.names)
+        table = _united(columns, deletes)
+        grouped = table.group_by([*key_names(columns), SCOPE]).aggregate([(SEQUENCE, "max")])
+        grouped = grouped.rename_columns({f"{SEQUENCE}_max": SEQUENCE}).select(table.column_names)
         return cls(columns, grouped.combine_chunks())
+
+    @classmethod
+    def every(cls, columns: tuple[KeyColumn, ...], deletes: Sequence[pa.Table]) -> EqualityDeleteSet:
+        """All sequences of each key in each scope."""
+        table = _united(columns, deletes)
+        return cls(columns, table.group_by(table.column_names).aggregate([]).combine_chunks())
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -63,6 +66,12 @@ class EqualityDeleteSet:
             keys = self.keys.filter(pa.array(applies))
             self._indices[kind] = KeyIndex([one_chunk(keys.column(n)) for n in key_names(self.columns)])
         return self._indices[kind].contains(values)
+
+
+def _united(columns: tuple[KeyColumn, ...], deletes: Sequence[pa.Table]) -> pa.Table:
+    fields = [pa.field(name, arrow_type(c.type)) for name, c in zip(key_names(columns), columns, strict=True)]
+    schema = pa.schema([*fields, pa.field(SCOPE, pa.int64()), pa.field(SEQUENCE, pa.int64())])
+    return (pa.concat_tables(deletes) if deletes else schema.empty_table()).cast(schema)
 
 
 def key_names(columns: Sequence[KeyColumn]) -> list[str]:

@@ -50,8 +50,8 @@ class DeleteLoader:
             files[file] = self._loaded[key] if loaded is None else loaded | self._loaded[key]
         return files
 
-    def load_keys(self, layer: EqualityLayer) -> EqualityDeleteSet:
-        """The keys of the layer's equality files."""
+    def load_keys(self, layer: EqualityLayer, *, every: bool = False) -> EqualityDeleteSet:
+        """The keys of the layer's equality files; ``every``: all deletes of each key, not only the newest."""
         files = layer.deletes.to_pylist()
         keys = [(file["location"], layer.columns) for file in files]
         new = {key: file for key, file in zip(keys, files, strict=True) if key not in self._keys}
@@ -67,7 +67,8 @@ class DeleteLoader:
             for name in (SCOPE, SEQUENCE):
                 columns[name] = pa.repeat(pa.scalar(file[name], pa.int64()), count)
             deletes.append(pa.table(columns))
-        return EqualityDeleteSet.collapse(layer.columns, deletes)
+        united = EqualityDeleteSet.every if every else EqualityDeleteSet.collapse
+        return united(layer.columns, deletes)
 
     def by_file(self, plan: ScanPlan) -> dict[int, Bitmap]:
         """The rows of each file of the plan that are deleted by position, by file id."""

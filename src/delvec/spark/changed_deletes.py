@@ -7,6 +7,8 @@ The scan is joined to the chunks of the differences (`vector_chunks`), each with
 its commit. So each file is read once, and a row that one commit deletes and another one restores is two rows
 of the feed. If one commit changed all rows in one way, and few files have dense differences, a filter by
 words (`vector_words`) takes the place of the join, as in a scan of live rows.
+
+A row that a delete by value had deleted before the commit is left out.
 """
 
 from __future__ import annotations
@@ -17,27 +19,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from delvec.bitmap import Bitmap
-from delvec.change_plan import (
-    CHANGE_TYPE,
-    COMMIT_TIMESTAMP,
-    COMMIT_VERSION,
-    DELETE,
-    INSERT,
-    ChangePlan,
-)
+from delvec.change_plan import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, DELETE, INSERT, ChangePlan
 from delvec.chunked import Rows
-from delvec.deletes.equality import EqualityDeletes
 from delvec.deletes.loader import DeleteLoader
 from delvec.deletes.sets import DeleteSets
-from delvec.errors import UnsupportedFeatureError
-from delvec.plan import ScanPlan
+from delvec.plan import EQUALITY_FILE, ScanPlan
 from delvec.spark import scan
+from delvec.spark.change_columns import ChangeColumns, commit_columns
+from delvec.spark.kept_rows import KeptRows
 from delvec.spark.load_on_executors import load_chunks
-from delvec.spark.scan import KeptRows, scan_kept
+from delvec.spark.scan import scan_kept
+from delvec.spark.types import selected
 from delvec.spark.vector_chunks import FILE_SHIFT, WORDS, chunk_estimate, chunks_of, first_chunk_keys
 from delvec.spark.vector_words import words_of
 from delvec.storage import Storage
@@ -46,42 +42,52 @@ _CHUNK_MASK = (1 << FILE_SHIFT) - 1  # the number of the chunk in a key
 
 
 def changed_rows(
-    spark: SparkSession, plan: ChangePlan, storage: Storage, loader: DeleteLoader
+    spark: SparkSession, plan: ChangePlan, columns: ChangeColumns, storage: Storage, loader: DeleteLoader
 ) -> list[DataFrame]:
     """The rows that commits deleted or restored, with the columns of a change feed: a frame for each scan."""
     if not len(plan.before):
         return []
     before, after = plan.before.plan, plan.after
-    for side in (before, after):
-        if EqualityDeletes.of(side).layers:
-            raise UnsupportedFeatureError(
-                f"a change feed of equality deletes cannot be read: {side.location}", feature="equality-file"
-            )
     places = after.files.column("location").combine_chunks().dictionary_encode()
     first = np.unique(places.indices.to_numpy(), return_index=True)[1]
+    files = _without_positions(columns.widened(after.at(np.sort(first))))
     changed = _ChangedDeletes(spark, plan, loader, DeleteSets.of(before), DeleteSets.of(after))
-    return scan_kept(spark, _without_deletes(after.at(np.sort(first))), storage, loader, changed.kept)
+    further = columns.further
+    if _has_groups(files):
+        further = columns.with_deleted_by
+        changed = replace(changed, sequence=columns.prefix + "sequence")
+    frames = scan_kept(spark, files, storage, loader, changed.kept, further=further)
+    if further.deleted_by is not None:
+        is_change = F.expr(f"coalesce({further.deleted_by} >= {changed.sequence}, true)")
+        frames = [frame.where(is_change) for frame in frames]
+    feed = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
+    return [selected(frame, columns.selected(*feed)) for frame in frames]
 
 
-def commit_columns(plan: ChangePlan, commit: int) -> tuple[Column, Column]:
-    """Version and timestamp of one commit."""
-    version, timestamp = (plan.commits.column(name)[commit] for name in ("version", "timestamp"))
-    micros = F.timestamp_micros(F.lit(timestamp.cast("int64").as_py()))
-    return F.lit(version.as_py()).cast("long").alias(COMMIT_VERSION), micros.alias(COMMIT_TIMESTAMP)
-
-
-def _without_deletes(plan: ScanPlan) -> ScanPlan:
+def _without_positions(plan: ScanPlan) -> ScanPlan:
+    """The plan without deletes by position."""
     files = plan.files
-    for name in ("vector", "delete_group", "own_deletes"):
+    kinds = plan.deletes.column("kind").to_pylist()
+    groups = tuple(tuple(row for row in group if kinds[row] == EQUALITY_FILE) for group in plan.delete_groups)
+    is_empty = pa.array([not group for group in groups] + [True])
+    group = pc.fill_null(files.column("delete_group"), len(groups))
+    group = pc.if_else(is_empty.take(group.combine_chunks()), pa.scalar(None, pa.int32()), group)
+    for name, values in (("vector", None), ("own_deletes", None), ("delete_group", group)):
         index = files.schema.get_field_index(name)
-        files = files.set_column(index, name, pa.nulls(len(files), pa.int32()))
-    return replace(plan, files=files)
+        column = pa.nulls(len(files), pa.int32()) if values is None else values
+        files = files.set_column(index, name, column)
+    return replace(plan, files=files, delete_groups=groups)
+
+
+def _has_groups(plan: ScanPlan) -> bool:
+    group = plan.files.column("delete_group")
+    return bool(group.null_count < len(group))
 
 
 @dataclass(frozen=True, slots=True)
 class _ChangedDeletes:
     """``before`` and ``after``: the delete sets of ``plan.before`` and ``plan.after``. A pair of them is a
-    data file in a commit.
+    data file in a commit. ``sequence``: the name of a column for the sequence of the commit, if it is needed.
     """
 
     spark: SparkSession
@@ -89,6 +95,7 @@ class _ChangedDeletes:
     loader: DeleteLoader
     before: DeleteSets
     after: DeleteSets
+    sequence: str | None = None
 
     def kept(self, files: pa.Table, file_numbers: Rows, use_words: bool) -> KeptRows | None:  # noqa: FBT001
         """The changed rows of some files, whose numbers in the scan are given."""
@@ -121,8 +128,11 @@ class _ChangedDeletes:
         words = words_of(bitmaps, numbers)
         if words is None:
             return None
-        change = F.lit(kind).alias(CHANGE_TYPE)
-        return KeptRows(words, (change, *commit_columns(self.plan, int(commit[0]))))
+        columns = [F.lit(kind).alias(CHANGE_TYPE), *commit_columns(self.plan, int(commit[0]))]
+        if self.sequence is not None:
+            sequence = self.plan.commits.column("sequence")[int(commit[0])].as_py()
+            columns.append(F.lit(sequence).cast("long").alias(self.sequence))
+        return KeptRows(words, tuple(columns))
 
     def _differences(self, before: DeleteSets, after: DeleteSets) -> dict[str, list[Bitmap]]:
         """The rows of each pair that were deleted and those that were inserted; without kinds that no row
@@ -140,16 +150,22 @@ class _ChangedDeletes:
         chunks = chunks_of(bitmaps, first_chunk_keys(np.arange(len(bitmaps))))
         keys = chunks.column("key").to_numpy()
         pair = keys >> FILE_SHIFT
-        commits = self.plan.commits.take(pa.array(commit[pair]))
         return pa.table(
             {
                 "key": pa.array(first_keys[pair] | (keys & _CHUNK_MASK)),
                 "words": chunks.column("words"),
                 CHANGE_TYPE: pa.repeat(pa.scalar(kind), len(keys)),
-                COMMIT_VERSION: commits.column("version"),
-                COMMIT_TIMESTAMP: commits.column("timestamp"),
+                **self._commits(commit[pair]),
             }
         )
+
+    def _commits(self, commit: Rows) -> dict[str, pa.ChunkedArray]:
+        """The columns of commits, by their rows."""
+        names = {COMMIT_VERSION: "version", COMMIT_TIMESTAMP: "timestamp"}
+        if self.sequence is not None:
+            names[self.sequence] = "sequence"
+        commits = self.plan.commits.take(pa.array(commit))
+        return {name: commits.column(column) for name, column in names.items()}
 
     def _loaded_on_executors(
         self, before: DeleteSets, after: DeleteSets, first_keys: Rows, commit: Rows
@@ -160,20 +176,12 @@ class _ChangedDeletes:
         chunks = deleted.withColumn(CHANGE_TYPE, F.lit(DELETE)).union(
             restored.withColumn(CHANGE_TYPE, F.lit(INSERT))
         )
-        commits = self.plan.commits.take(pa.array(commit))
-        pairs = self.spark.createDataFrame(
-            pa.table(
-                {
-                    "pair": pa.array(np.arange(len(commit))),
-                    "first_key": pa.array(first_keys),
-                    COMMIT_VERSION: commits.column("version"),
-                    COMMIT_TIMESTAMP: commits.column("timestamp"),
-                }
-            )
-        )
+        commits = self._commits(commit)
+        numbers = {"pair": pa.array(np.arange(len(commit))), "first_key": pa.array(first_keys)}
+        pairs = self.spark.createDataFrame(pa.table({**numbers, **commits}))
         joined = chunks.join(F.broadcast(pairs), F.expr(f"shiftright(key, {FILE_SHIFT}) = pair"))
         key = f"first_key | (key & {_CHUNK_MASK}L) AS key"
-        return joined.selectExpr(key, "words", CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
+        return joined.selectExpr(key, "words", CHANGE_TYPE, *commits)
 
     def _loaded(self, sets: DeleteSets) -> DataFrame:
         """The chunks of delete sets; the key starts with the number of the set."""

@@ -4,9 +4,14 @@
     files added or removed whole     a scan of their live rows
     files with other deletes         one scan for all commits that keeps the rows of differences between
                                      delete sets (`changed_deletes`)
+    deletes by value                 one scan for all commits that finds the first delete of each row
+                                     (`changed_by_value`)
 
 The number of scans does not depend on the number of commits: which commit a row belongs to is a constant of
-its file, or comes with the delete set that names the row.
+its file, or comes with the delete that names the row.
+
+In some formats a commit may remove a row and add it again (``ChangePlan.copies_rows``). The rows of commits
+that do both are compared with each other (`change_pairs`); those of all other commits are not.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -31,22 +37,25 @@ from delvec.change_plan import (
     INSERT,
     ChangePlan,
     CommitFiles,
+    FilesInRange,
 )
-from delvec.chunked import Rows
+from delvec.chunked import Rows, one_chunk
 from delvec.deletes.loader import DeleteLoader
 from delvec.errors import InvalidOperationError, ObjectNotFoundError, UnsupportedFeatureError
-from delvec.partition_spec import PartitionField, PartitionSpec
-from delvec.plan import ScanPlan
 from delvec.schema import Schema, Struct
-from delvec.spark.changed_deletes import changed_rows, commit_columns
+from delvec.spark.change_columns import ChangeColumns, commit_columns
+from delvec.spark.change_pairs import PairedCommits
+from delvec.spark.changed_by_value import rows_deleted_by_value
+from delvec.spark.changed_deletes import changed_rows
+from delvec.spark.file_constants import with_constants
 from delvec.spark.scan import scan
 from delvec.spark.scan_part import united
 from delvec.spark.session import sql_settings
-from delvec.spark.types import logical, quoted
+from delvec.spark.types import logical, selected
 from delvec.storage import Storage, in_parallel
-from delvec.transforms import IDENTITY
 
 Bound = int | dt.datetime
+_Files = TypeVar("_Files", CommitFiles, FilesInRange)
 
 
 def changes(spark: SparkSession, table: formats.Table, first: Bound, last: Bound | None) -> DataFrame:
@@ -76,7 +85,11 @@ def _verify_names(schema: Schema, location: str) -> None:
             )
 
 
-def _each_file_once(files: CommitFiles) -> Iterator[CommitFiles]:
+_COMMIT_FIELDS = dict(zip(("version", "timestamp"), CHANGE_FIELDS[1:], strict=True))
+"""The columns of a feed that come from ``ChangePlan.commits``, by their names there."""
+
+
+def _each_file_once(files: _Files) -> Iterator[_Files]:
     """The files in parts, none of which has a file twice. A file that several commits added is rare."""
     places = files.plan.files.column("location").combine_chunks()
     remaining = np.arange(len(files))
@@ -85,34 +98,6 @@ def _each_file_once(files: CommitFiles) -> Iterator[CommitFiles]:
         first = np.sort(np.unique(codes, return_index=True)[1])
         yield files.at(remaining[first])
         remaining = np.delete(remaining, first)
-
-
-def _with_constants(files: CommitFiles, commits: pa.Table) -> ScanPlan:
-    """The plan with version and timestamp of the commit as two further columns: constants of each file."""
-    plan, fields = files.plan, CHANGE_FIELDS[1:]
-    names = tuple(field.name for field in fields)
-    values = [column.combine_chunks().take(pa.array(files.commit)) for column in commits.columns]
-    old = plan.files.column("partition").combine_chunks()
-    partition = pa.StructArray.from_arrays(
-        [*old.flatten(), *values], names=[*(field.name for field in old.type), *names]
-    )
-    index = plan.files.schema.get_field_index("partition")
-    constants = tuple(PartitionField(f.name, (f.name,), IDENTITY, f.type) for f in fields)
-    return replace(
-        plan,
-        schema=Struct((*plan.schema.fields, *fields)),
-        specs={n: PartitionSpec(n, (*spec.fields, *constants)) for n, spec in plan.specs.items()},
-        read_schemas=tuple(
-            replace(
-                shape,
-                schema=Struct((*shape.schema.fields, *fields)),
-                constants=(*shape.constants, *names),
-                unnamed=names,
-            )
-            for shape in plan.read_schemas
-        ),
-        files=plan.files.set_column(index, "partition", partition),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,34 +109,51 @@ class _Feed:
 
     def frame(self) -> DataFrame:
         plan = self.plan
-        frames = [
-            self._rows(files, kind)
-            for kind, of_kind in ((None, plan.recorded), (INSERT, plan.added), (DELETE, plan.removed))
-            for files in _each_file_once(of_kind)
-        ]
-        frames += changed_rows(self.spark, plan, self.storage, self.loader)
+        paired = PairedCommits.of(plan)
+        direct = ChangeColumns.of(plan, with_row_id=False)
+        frames = self._frames(paired.others(plan), direct)
+        if paired.any:
+            columns = ChangeColumns.of(plan, with_row_id=bool(paired.by_row_id.any()))
+            pairs = self._frames(paired.plan(plan), columns)
+            frames += [paired.without_copies(united(pairs), columns)] if pairs else []
         if frames:
             return united(frames)
         return self.spark.createDataFrame([], logical(Struct((*plan.schema.fields, *CHANGE_FIELDS))))
 
-    def _rows(self, files: CommitFiles, kind: str | None) -> DataFrame:
+    def _frames(self, plan: ChangePlan, columns: ChangeColumns) -> list[DataFrame]:
+        frames = [
+            self._rows(files, kind, columns)
+            for kind, of_kind in ((None, plan.recorded), (INSERT, plan.added), (DELETE, plan.removed))
+            for files in _each_file_once(of_kind)
+        ]
+        frames += changed_rows(self.spark, plan, columns, self.storage, self.loader)
+        if plan.by_value is not None:
+            for periods in _each_file_once(plan.by_value):
+                frames += rows_deleted_by_value(self.spark, plan.commits, periods, columns, self.loader)
+        return frames
+
+    def _rows(self, files: CommitFiles, kind: str | None, columns: ChangeColumns) -> DataFrame:
         """The live rows of the files. ``kind``: the kind of the changes; None: the files store it."""
-        commits = np.unique(files.commit)
+        commits, plan = np.unique(files.commit), columns.widened(files.plan)
         if len(commits) == 1:
-            rows = scan(self.spark, files.plan, self.storage, self.loader)
             version, timestamp = commit_columns(self.plan, int(commits[0]))
         else:
-            rows = scan(self.spark, _with_constants(files, self.plan.commits), self.storage, self.loader)
+            values = self.plan.commits.take(pa.array(files.commit))
+            constants = {field: one_chunk(values.column(n)) for n, field in _COMMIT_FIELDS.items()}
+            plan = with_constants(plan, constants)
             version, timestamp = F.col(COMMIT_VERSION), F.col(COMMIT_TIMESTAMP)
+        rows = scan(self.spark, plan, self.storage, self.loader, columns.further)
         change = F.col(CHANGE_TYPE) if kind is None else F.lit(kind).alias(CHANGE_TYPE)
-        columns = [F.col(quoted(field.name)) for field in self.plan.schema]
-        return rows.select(*columns, change, version, timestamp)
+        return selected(rows, columns.selected(change, version, timestamp))
 
     def verify_files_exist(self) -> None:
         """Refuse a range of which a file no longer exists, by the name of the file."""
         plan = self.plan
         later = replace(plan.before, plan=plan.after)
-        for files in (plan.recorded, plan.added, plan.removed, plan.before, later):
+        parts = [plan.recorded, plan.added, plan.removed, plan.before, later]
+        if plan.by_value is not None:
+            parts.append(CommitFiles(plan.by_value.plan, plan.by_value.first))
+        for files in parts:
             rows = files.plan.files
             vectors = files.plan.deletes.column("location").take(rows.column("vector"))
             for places in (rows.column("location"), vectors):

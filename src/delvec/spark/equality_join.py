@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -60,18 +61,20 @@ class LoadedEquality:
 
 
 def load_equality(
-    spark: SparkSession, plan: ScanPlan, reader: FileReader, loader: DeleteLoader
+    spark: SparkSession, plan: ScanPlan, reader: FileReader, loader: DeleteLoader, *, every: bool = False
 ) -> LoadedEquality:
-    """The equality deletes of the plan, without files and keys that cannot meet."""
+    """The equality deletes of the plan, without files and keys that cannot meet. ``every``: all deletes of
+    each key, not only the newest.
+    """
     deletes = EqualityDeletes.of(plan)
     layers: list[EqualityLayer] = []
     keys: list[EqualityDeleteSet | DataFrame] = []
     for layer in deletes.layers:
         if layer.rows is None or layer.rows > DRIVER_ROWS or layer.size > DRIVER_BYTES:
             layers.append(layer)
-            keys.append(keys_on_executors(spark, reader, loader.storage, layer))
+            keys.append(keys_on_executors(spark, reader, loader.storage, layer, every=every))
             continue
-        narrow_layer, narrow_keys = narrowed(layer, loader.load_keys(layer), plan.facts)
+        narrow_layer, narrow_keys = narrowed(layer, loader.load_keys(layer, every=every), plan.facts)
         layers.append(narrow_layer)
         keys.append(narrow_keys)
     return LoadedEquality(EqualityDeletes(tuple(layers), deletes.files), tuple(keys))
@@ -116,7 +119,20 @@ def layer_joins(
     ]
 
 
-def by_file(joins: Sequence[LayerJoin]) -> bool:
+class KeyedJoin(Protocol):
+    """A join of the rows of a scan by their keys, as `LayerJoin`."""
+
+    @property
+    def columns(self) -> tuple[KeyColumn, ...]: ...
+
+    @property
+    def key_names(self) -> Sequence[str]: ...
+
+    @property
+    def file_values(self) -> Mapping[str, Rows]: ...
+
+
+def by_file(joins: Sequence[KeyedJoin]) -> bool:
     """Whether the joins need values that differ from file to file."""
     return any((values != values[0]).any() for join in joins for values in join.file_values.values())
 
@@ -130,7 +146,7 @@ def _layer_join(
     join = _chunk_join(spark, layer, keys, own)
     if join is not None:
         return join
-    frame = F.broadcast(_key_frame(spark, keys))
+    frame = F.broadcast(key_frame(spark, keys))
     never_null = frozenset(n for n in key_names(keys.columns) if not keys.keys.column(n).null_count)
     return _key_join(layer, frame, own, never_null, one_scope=len(np.unique(layer.scope)) == 1)
 
@@ -147,12 +163,8 @@ def _key_join(
     files are of one scope. Then Spark can join by fewer values, which is faster.
     """
     scope, sequence = f"{own}{SCOPE}", f"{own}{SEQUENCE}"
-    right = {name: f"{own}deleted_{name}" for name in keys.columns}
-    conditions = []
-    for name, column in zip(key_names(layer.columns), layer.columns, strict=True):
-        for part, mine in enumerate(key_expressions(own + name, column.type)):
-            equals = "=" if name in never_null else "<=>"
-            conditions.append(f"{mine} {equals} {right[key_part(name, part)]}")
+    right = deleted_names(keys, own)
+    conditions = equal_keys(layer.columns, own, right, never_null)
     if not one_scope:
         conditions.append(f"{scope} = {right[SCOPE]}")
     conditions.append(f"{right[SEQUENCE]} > {sequence}")
@@ -161,11 +173,28 @@ def _key_join(
     return LayerJoin(layer.columns, _key_names(layer, own), values, deleted, " AND ".join(conditions))
 
 
+def deleted_names(keys: DataFrame, own: str) -> dict[str, str]:
+    """Names for the columns of a table of keys that no column of the scan has."""
+    return {name: f"{own}deleted_{name}" for name in keys.columns}
+
+
+def equal_keys(
+    columns: Sequence[KeyColumn], own: str, deleted: Mapping[str, str], never_null: Set[str] = frozenset()
+) -> list[str]:
+    """The conditions that a row has the key of a deleted row. ``own`` starts the names of the row's keys."""
+    conditions = []
+    for name, column in zip(key_names(columns), columns, strict=True):
+        for part, mine in enumerate(key_expressions(own + name, column.type)):
+            equals = "=" if name in never_null else "<=>"
+            conditions.append(f"{mine} {equals} {deleted[key_part(name, part)]}")
+    return conditions
+
+
 def _key_names(layer: EqualityLayer, own: str) -> list[str]:
     return [own + name for name in key_names(layer.columns)]
 
 
-def _key_frame(spark: SparkSession, keys: EqualityDeleteSet) -> DataFrame:
+def key_frame(spark: SparkSession, keys: EqualityDeleteSet) -> DataFrame:
     """The keys as a table of Spark: the expressions of each key, the scope and the sequence."""
     names = key_names(keys.columns)
     arrays, fields, expressions = [], [], []

@@ -38,9 +38,10 @@ def key_part(name: str, part: int) -> str:
 
 
 def keys_on_executors(
-    spark: SparkSession, reader: FileReader, storage: Storage, layer: EqualityLayer
+    spark: SparkSession, reader: FileReader, storage: Storage, layer: EqualityLayer, *, every: bool = False
 ) -> DataFrame:
     """The keys of the layer's equality files with the largest sequence of each: a frame that reads the files.
+    ``every``: with all sequences of each key.
 
     Its columns are the expressions of each key, the scope and the sequence.
     """
@@ -65,6 +66,8 @@ def keys_on_executors(
     unknown = f"raise_error(concat('a scan read an equality file that is not in its plan: ', {_FILE}))"
     known = joined.where(f"CASE WHEN {SCOPE} IS NULL THEN CAST({unknown} AS BOOLEAN) ELSE true END")
     keys = [name for name in rows.columns if name != _FILE]
+    if every:
+        return known.select(*keys, SCOPE, SEQUENCE)
     return known.groupBy(*keys, SCOPE).agg(F.max(SEQUENCE).alias(SEQUENCE))
 
 

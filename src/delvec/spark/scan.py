@@ -11,7 +11,7 @@ Each group of files (`file_groups`) is one scan. No row is passed through Python
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,9 +29,16 @@ from delvec.deletes.loader import DeleteLoader
 from delvec.partition_spec import PartitionSpec, column_values
 from delvec.plan import ScanPlan
 from delvec.schema import Field, Primitive, Schema
-from delvec.spark.equality_join import LayerJoin, by_file, layer_joins, load_equality
+from delvec.spark.equality_join import KeyedJoin, LayerJoin, by_file, layer_joins, load_equality
 from delvec.spark.file_groups import NUMBER, FileGroup, FileKey, file_groups, verify_listed_once
 from delvec.spark.file_paths import METADATA, ROW_INDEX, FileReader, number_of, shown_alike, sql_text
+from delvec.spark.first_deletes import (
+    FirstDeleteJoin,
+    first_delete_joins,
+    only_with_first_delete,
+    with_first_delete,
+)
+from delvec.spark.kept_rows import NO_COLUMNS, FurtherColumns, Keeps
 from delvec.spark.load_on_executors import load_chunks
 from delvec.spark.scan_part import (
     BARRIER,
@@ -67,18 +74,23 @@ BROADCAST_CHUNK_BYTES = 1 << 30
 
 # Columns that only the scan uses. Their prefix is one that no column of the table has.
 _FILE, _ROW, _INDEX, _LABEL, _HIDDEN_PATH = "file", "row", "index", "label", "hidden"
-_KEY, _WORDS, _EQUALITY = "key", "words", "equal_"
+_KEY, _WORDS, _EQUALITY, _DELETED_BY = "key", "words", "equal_", "deleted_by"
 _PATH, _KNOWN, _VALUES = "path", "known", "values"
 
 
 def scan(
-    spark: SparkSession, plan: ScanPlan, storage: Storage, loader: DeleteLoader | None = None
+    spark: SparkSession,
+    plan: ScanPlan,
+    storage: Storage,
+    loader: DeleteLoader | None = None,
+    further: FurtherColumns = NO_COLUMNS,
 ) -> DataFrame:
     """The live rows of the plan's files, with the table's columns. The plan's condition is not applied.
 
-    ``loader`` is one that has loaded deletes of the table before.
+    ``loader`` is one that has loaded deletes of the table before. ``further``: only a position; the plan must
+    then have files.
     """
-    frames = [group.frame() for group in _group_scans(spark, plan, storage, loader)]
+    frames = [group.frame() for group in _group_scans(spark, plan, storage, loader, further=further)]
     return united(frames) if frames else spark.createDataFrame([], logical(plan.schema))
 
 
@@ -98,42 +110,47 @@ def scan_parts(
     return [ScanPart(spark.createDataFrame([], schema), names)]
 
 
-@dataclass(frozen=True, slots=True)
-class KeptRows:
-    """The rows that a scan keeps, instead of the live ones.
-
-    rows      words for a filter; or chunks to join: the key, the words, and further columns
-    columns   further columns of all rows, if ``rows`` are words
-    """
-
-    rows: Words | DataFrame
-    columns: tuple[Column, ...] = ()
-
-
-Keeps = Callable[[pa.Table, Rows, bool], KeptRows | None]
-"""The rows to keep of some data files (rows of ``ScanPlan.files``), given the number of each. The flag says
-whether words are possible. None: no row of these files.
-"""
-
-
 def scan_kept(
-    spark: SparkSession, plan: ScanPlan, storage: Storage, loader: DeleteLoader, keeps: Keeps
+    spark: SparkSession,
+    plan: ScanPlan,
+    storage: Storage,
+    loader: DeleteLoader,
+    keeps: Keeps,
+    *,
+    further: FurtherColumns = NO_COLUMNS,
 ) -> list[DataFrame]:
     """The rows of the plan's files that ``keeps`` selects, with its further columns: a frame for each scan.
 
-    The plan's files must have no deletes.
+    The plan's files must have no deletes by position, and deletes by value only if ``further`` asks for them.
     """
-    groups = _group_scans(spark, plan, storage, loader, keyed=True)
+    groups = _group_scans(spark, plan, storage, loader, further=further, keyed=True)
     return [frame for group in groups if (frame := group.kept(keeps)) is not None]
 
 
+def scan_deleted_by_value(
+    spark: SparkSession, plan: ScanPlan, loader: DeleteLoader, further: FurtherColumns
+) -> list[DataFrame]:
+    """The rows of the plan's files that are not deleted by position but by value: a frame for each scan.
+
+    ``further`` must ask for the delete.
+    """
+    groups = _group_scans(spark, plan, loader.storage, loader, further=further)
+    return [group.deleted_by_value() for group in groups if group.group.equality is not None]
+
+
 def _group_scans(
-    spark: SparkSession, plan: ScanPlan, storage: Storage, loader: DeleteLoader | None, *, keyed: bool = False
+    spark: SparkSession,
+    plan: ScanPlan,
+    storage: Storage,
+    loader: DeleteLoader | None,
+    *,
+    further: FurtherColumns = NO_COLUMNS,
+    keyed: bool = False,
 ) -> Iterator[_GroupScan]:
     reader, loader = FileReader(spark, storage), loader or DeleteLoader(storage)
-    equality = load_equality(spark, plan, reader, loader)
+    equality = load_equality(spark, plan, reader, loader, every=further.deleted_by is not None)
     for group in file_groups(plan, storage, equality.deletes, keyed=keyed):
-        yield _GroupScan(spark, reader, loader, plan.schema, plan.specs, group, equality.keys)
+        yield _GroupScan(spark, reader, loader, plan.schema, plan.specs, group, equality.keys, further)
 
 
 def place_columns(schema: Schema) -> tuple[str, str]:
@@ -196,13 +213,27 @@ class _GroupScan:
     specs: Mapping[int, PartitionSpec]
     group: FileGroup
     equality_keys: Sequence[EqualityDeleteSet | DataFrame]
+    further: FurtherColumns = NO_COLUMNS
 
     def frame(self) -> DataFrame:
         """The live rows."""
+        joins = self._equality_joins()
+        frame = self._without_positions(joins)
+        return selected(self._without_equal_rows(frame, joins), [*self._columns(), *self._position()])
+
+    def deleted_by_value(self) -> DataFrame:
+        """The rows that are not deleted by position but by value."""
+        joins, name = self._first_delete_joins(), self._own(_DELETED_BY)
+        frame = self._with_keys(self._without_positions(joins), joins)
+        frame = only_with_first_delete(frame, joins, name)
+        deleted_by = f"{name} AS {self.further.deleted_by}"
+        return selected(frame, [*self._columns(), deleted_by, *self._position()])
+
+    def _without_positions(self, joins: Sequence[KeyedJoin]) -> DataFrame:
+        """The rows that are not deleted by position, with what ``joins`` need to know about their files."""
         group = self.group
         files = self._read()
         frame, place = self._with_place(files, located=False)
-        joins = self._equality_joins()
         if group.needs_file_key:
             key = self._file_key(files)
             deleted = self._deleted(key)
@@ -216,8 +247,7 @@ class _GroupScan:
             if isinstance(deleted, DataFrame):
                 condition = deleted_rows(self._own(NUMBER), self._own(_ROW), *deleted.columns)
                 frame = frame.join(deleted, F.expr(condition), "left_anti")
-            frame = self._without_equal_rows(frame, joins)
-        return selected(frame, self._columns())
+        return frame
 
     def kept(self, keeps: Keeps) -> DataFrame | None:
         """The rows that ``keeps`` selects."""
@@ -228,21 +258,38 @@ class _GroupScan:
         if kept is None:
             return None
         columns = self._columns()
+        joins = self._first_delete_joins()
         match kept.rows:
             case Words() as words:
                 number = number_of(place.file)
                 is_other = is_live(self.spark, words, number=number, row=ROW_INDEX, lost=place.lost)
                 frame = frame.where(~is_other)
-                if self.group.values_by_file:
-                    frame = self._with_files(frame, place, key, located=False)
+                if self.group.values_by_file or by_file(joins):
+                    frame = self._with_files(frame, place, key, located=False, joins=joins)
                 columns += kept.columns
             case chunks:
                 own = [self._own(name) for name in chunks.columns]
                 condition = deleted_rows(self._own(NUMBER), self._own(_ROW), *own[:2])
-                frame = self._with_files(frame, place, key, located=False)
+                frame = self._with_files(frame, place, key, located=False, joins=joins)
                 frame = frame.join(chunks.toDF(*own), F.expr(condition))
                 columns += [F.col(name).alias(n) for name, n in zip(own[2:], chunks.columns[2:], strict=True)]
-        return selected(frame, columns)
+        if self.further.deleted_by is not None:
+            frame, deleted_by = self._with_first_delete(frame, joins)
+            columns.append(deleted_by.alias(self.further.deleted_by))
+        return selected(frame, [*columns, *self._position()])
+
+    def _with_first_delete(
+        self, frame: DataFrame, joins: Sequence[FirstDeleteJoin]
+    ) -> tuple[DataFrame, Column]:
+        """The frame, and the sequence of each row's first delete by value in it."""
+        if not joins:
+            return frame, F.lit(None).cast("long")
+        name = self._own(_DELETED_BY)
+        return with_first_delete(self._with_keys(frame, joins), joins, name), F.col(name)
+
+    def _position(self) -> list[str]:
+        """The column with the position, if it is asked for: `_with_files` has computed it."""
+        return [] if self.further.row is None else [f"{self._own(_ROW)} AS {self.further.row}"]
 
     def part(self) -> ScanPart:
         """All rows with their places, deleted rows included, and the data that identifies deleted rows."""
@@ -271,12 +318,26 @@ class _GroupScan:
             return []
         return layer_joins(self.spark, deletes, self.equality_keys, self._own(_EQUALITY))
 
+    def _first_delete_joins(self) -> list[FirstDeleteJoin]:
+        """The joins that find the first delete by value, if it is asked for."""
+        deletes = self.group.equality
+        if deletes is None or self.further.deleted_by is None:
+            return []
+        return first_delete_joins(self.spark, deletes, self.equality_keys, self._own(_EQUALITY))
+
     def _without_equal_rows(self, frame: DataFrame, joins: Sequence[LayerJoin]) -> DataFrame:
-        """The rows that are not deleted by value. `_with_files` has added the values of their files, except
-        those that are the same for all files.
-        """
+        """The rows that are not deleted by value."""
         if not joins:
             return frame
+        frame = self._with_keys(frame, joins)
+        for join in joins:
+            frame = join.left_out(frame)
+        return frame
+
+    def _with_keys(self, frame: DataFrame, joins: Sequence[KeyedJoin]) -> DataFrame:
+        """The frame with the keys of its rows. `_with_files` has added the values of their files, except
+        those that are the same for all files.
+        """
         columns = [
             f"{self._key(column)} AS {name}"
             for join in joins
@@ -284,10 +345,7 @@ class _GroupScan:
         ]
         if not by_file(joins):
             columns += [f"{int(v[0])}L AS {name}" for join in joins for name, v in join.file_values.items()]
-        frame = frame.selectExpr("*", *columns)
-        for join in joins:
-            frame = join.left_out(frame)
-        return frame
+        return frame.selectExpr("*", *columns)
 
     def _key(self, column: KeyColumn) -> str:
         """The value of a key column in the frame."""
@@ -383,7 +441,7 @@ class _GroupScan:
         key: FileKey,
         *,
         located: bool,
-        joins: Sequence[LayerJoin] = (),
+        joins: Sequence[KeyedJoin] = (),
     ) -> DataFrame:
         """The frame with each row's position and the number of its file, with partition values if the folders
         do not state them, with what ``joins`` need to know about the file, and with the path if ``located``.
@@ -409,7 +467,7 @@ class _GroupScan:
         unknown = replace(place, label=label).unknown
         return frame.where(f"CASE WHEN {self._own(_KNOWN)} THEN true ELSE CAST({unknown} AS BOOLEAN) END")
 
-    def _file_table(self, joins: Sequence[LayerJoin], *, by_path: bool) -> DataFrame:
+    def _file_table(self, joins: Sequence[KeyedJoin], *, by_path: bool) -> DataFrame:
         """One row for each file: its key, a flag that it is known, its number, its partition values, and what
         ``joins`` need to know about it.
         """
