@@ -46,7 +46,8 @@ COMMITS_SCHEMA = pa.schema(
 )
 """Columns of ``ChangePlan.commits``.
 
-sequence     of the deletes by value that the commit added; null: it added none, or the format has no such
+sequence     of the deletes by value that the commit may have added; null: it changed no row, or the format
+             has no such deletes
 has_row_ids  whether every row that the commit changed has an id (``ScanPlan.lineage``)
 """
 

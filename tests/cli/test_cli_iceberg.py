@@ -142,18 +142,13 @@ def test_verify(delvec, table):
     assert "footer says number of deleted rows 3" in run.out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["changes", "--from", "1"], "tables of the format iceberg have no change feed"),
-    ],
-    ids=lambda value: value[0] if isinstance(value, list) else "",
-)
-def test_what_is_refused_by_name_without_spark(delvec, no_spark, table, arguments, message):
-    command, *options = arguments
-    run = delvec(command, table.root, *options)
-    assert run.code == 5
-    assert message in run.err
+def test_a_range_of_changes_is_refused_without_spark(delvec, no_spark, table):
+    run = delvec("changes", table.root, "--from", "1")
+    assert run.code == 2
+    assert "snapshot 1 does not exist or has expired, expected" in run.err
+    run = delvec("changes", table.root, "--from", table.newest, "--ref", "start")
+    assert run.code == 2
+    assert f"snapshot {table.newest}" in run.err
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,7 @@ class File:
 
     rows       the rows of a data file, the keys of an equality-delete file
     positions  the rows that a position-delete file or a vector deletes, by the path of their data file
+    row_ids, row_versions   row lineage that a data file stores
     """
 
     content: int
@@ -98,6 +99,8 @@ class File:
     referenced: str | None = None
     offset: int | None = None
     length: int | None = None
+    row_ids: Sequence[int | None] | None = None
+    row_versions: Sequence[int | None] | None = None
 
     @property
     def is_vector(self) -> bool:

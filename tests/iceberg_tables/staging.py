@@ -85,6 +85,8 @@ class Staging(TableState):
             self.schema,
             rows=model,
             stats=column_stats(model, held) if stats else {},
+            row_ids=row_ids,
+            row_versions=row_versions,
         )
         return self._stage(file, sequence)
 

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from delvec.cli.arguments import DEFAULT_LIMIT, Json, Limit, Path, StorageOptions, storage_options
+from delvec import location
+from delvec.cli.arguments import (
+    DEFAULT_LIMIT,
+    Catalog,
+    Json,
+    Limit,
+    Path,
+    Ref,
+    Relocate,
+    StorageOptions,
+    open_source,
+    storage_options,
+)
 from delvec.cli.progress import spark_progress
 from delvec.cli.spark import local_session, session_settings, store_options
 from delvec.cli.sql import Fetched, fetched
 from delvec.errors import InvalidOperationError
+
+if TYPE_CHECKING:
+    from delvec.formats import Table
 
 From = Annotated[
     int | None,
@@ -53,29 +68,35 @@ def changes(
     to_version: To = None,
     from_timestamp: FromTimestamp = None,
     to_timestamp: ToTimestamp = None,
+    catalog: Catalog = None,
+    ref: Ref = None,
+    relocate: Relocate = False,
     limit: Limit = DEFAULT_LIMIT,
     json: Json = False,
     option: StorageOptions = None,
 ) -> Fetched:
     """Print the rows that commits inserted, deleted and updated.
 
-    Starts a local Spark session. Rows are in the order of the commits. The table must have a change feed.
+    Starts a local Spark session. Rows are in the order of the commits. A Delta table must have a change feed;
+    a version of an Iceberg table is a snapshot id.
     """
     _verify_bounds(from_version, from_timestamp, to_version, to_timestamp)
     options = storage_options(option)
     storage = store_options(options)
-    if from_version is not None and to_timestamp is None:
-        _verify_range(path, from_version, to_version, storage)
+    may_open = storage or catalog or location.normalize(path).startswith("/")  # else Spark has credentials
+    if from_version is not None and to_timestamp is None and may_open:
+        source = open_source(path, storage, catalog=catalog, ref=ref, relocate=relocate)
+        _verify_range(source, from_version, to_version)
     with local_session(session_settings(options), purpose="reading changes") as session:
-        from delvec.change_plan import COMMIT_VERSION
+        from delvec.change_plan import COMMIT_TIMESTAMP, COMMIT_VERSION
         from delvec.table import Table
 
-        table = Table.open(session, path, storage_options=storage)
+        table = Table.open(session, path, catalog, ref, relocate, storage)
         rows = table.changes(
             from_version, to_version, from_timestamp=from_timestamp, to_timestamp=to_timestamp
         )
         with spark_progress(session, hidden=json):
-            return fetched(rows.orderBy(COMMIT_VERSION), limit)
+            return fetched(rows.orderBy(COMMIT_TIMESTAMP, COMMIT_VERSION), limit)
 
 
 def _verify_bounds(
@@ -87,11 +108,9 @@ def _verify_bounds(
         raise InvalidOperationError("expected at most one of --to and --to-timestamp")
 
 
-def _verify_range(path: str, first: int, last: int | None, storage: dict[str, str]) -> None:
+def _verify_range(table: Table, first: int, last: int | None) -> None:
     """Refuse a wrong range before Spark starts."""
     from delvec import formats
-    from delvec.cli.before_spark import readable_table
 
-    table = readable_table(path, storage)
     if isinstance(table, formats.ChangeFeed):
         table.change_plan(first, last)

@@ -89,7 +89,10 @@ class _Feed:
         """
         first_ids = one_chunk(self.files.data.entries.column("first_row_id"))
         lacks_ids = first_ids.is_null().to_numpy(zero_copy_only=False)
-        has_ids = np.ones(len(self.changes), np.bool_)
+        # Before version 3 snapshots have no first id, and files get ids later.
+        has_ids = np.array([record.first_row_id is not None for record in self.found.snapshots])
+        if any(self.shown.schema.find(field.name) for field in lineage_columns(self.shown.metadata)):
+            has_ids[:] = False  # a file's column of this name need not be the row's id
         for rows, numbers in files:
             has_ids[numbers[lacks_ids[rows]]] = False
         row, first, end = periods
@@ -100,15 +103,13 @@ class _Feed:
 
     def _commits(self, has_row_ids: Mask) -> pa.Table:
         snapshots = self.found.snapshots
-        adds = self.files.deletes.since[self.files.is_equality]
-        by_value = self.changes & np.isin(np.arange(len(snapshots)), adds)
         micros = pa.array([record.timestamp_ms * 1000 for record in snapshots], pa.int64())
         sequences = [record.sequence_number for record in snapshots]
         return pa.table(
             [
                 pa.array([record.snapshot_id for record in snapshots], pa.int64()),
                 micros.cast(pa.timestamp("us", tz="UTC")),
-                pa.array(np.array(sequences, np.int64), mask=~by_value),
+                pa.array(np.array(sequences, np.int64), mask=~self.changes),
                 pa.array(has_row_ids),
             ],
             schema=COMMITS_SCHEMA,

@@ -8,7 +8,7 @@ range are read only if a snapshot changes deletes: then any of them may have los
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -80,7 +80,7 @@ def file_lifetimes(
     data_steps = [states.step(number, DATA) for number in range(len(found.snapshots))]
     has_deletes = any(len(step.added) or len(step.removed) for step in delete_steps)
     data_before = partial(states.before, DATA) if has_deletes else None
-    data = _lifetimes(data_steps, _paths, data_before)
+    data = _with_row_ids(_lifetimes(data_steps, _paths, data_before), states.live[-1])
     is_older = (data.since == BEFORE).any() or _has_older_sequence(data_steps)
     deletes_before = partial(states.before, DELETES) if is_older else None
     return data, _lifetimes(delete_steps, _delete_keys, deletes_before)
@@ -171,8 +171,32 @@ def _lifetimes(
         older = removed.filter(_is_older(removed_keys, removed_at, keys_of(added), since))
     entries = pa.concat_tables([older, added])
     since = np.concatenate([np.full(len(older), BEFORE, np.int64), since])
-    until = _ends(keys_of(entries), since, removed_keys, removed_at, count)
+    until, removal = _ends(keys_of(entries), since, removed_keys, removed_at, count)
+    if len(removed):
+        entries = _with_ids_of(entries, removed.take(pa.array(removal, mask=removal < 0)))
     return Lifetimes(entries, since, until, count)
+
+
+def _with_row_ids(data: Lifetimes, newest: LiveFiles) -> Lifetimes:
+    """The files with the row ids that they got in the range, when the table was upgraded."""
+    lacks_ids = data.entries.column("first_row_id").is_null().to_numpy()
+    if not (lacks_ids & data.live_at(data.count - 1)).any():
+        return data
+    if newest.manifests.column("first_row_id").null_count == len(newest.manifests):
+        return data
+    live = newest.data()
+    return replace(
+        data,
+        entries=_with_ids_of(
+            data.entries, live.take(pc.index_in(_paths(data.entries), value_set=_paths(live)))
+        ),
+    )
+
+
+def _with_ids_of(entries: pa.Table, others: pa.Table) -> pa.Table:
+    """The entries with the row ids of later entries of the same files, where they have none."""
+    ids = pc.coalesce(*(one_chunk(table.column("first_row_id")) for table in (entries, others)))
+    return entries.set_column(entries.schema.get_field_index("first_row_id"), "first_row_id", ids)
 
 
 def _is_older(removed: pa.Array, removed_at: Rows, added: pa.Array, since: Rows) -> pa.Array:
@@ -185,14 +209,18 @@ def _is_older(removed: pa.Array, removed_at: Rows, added: pa.Array, since: Rows)
     return pa.array(is_older & is_first)
 
 
-def _ends(keys: pa.Array, since: Rows, removed: pa.Array, removed_at: Rows, count: int) -> Rows:
-    """For each file the first removal of its key after it came."""
+def _ends(keys: pa.Array, since: Rows, removed: pa.Array, removed_at: Rows, count: int) -> tuple[Rows, Rows]:
+    """For each file the first removal of its key after it came, and the row of that removal; -1: there is
+    none.
+    """
     known = removed.unique()
     code = pc.fill_null(pc.index_in(keys, value_set=known), len(known)).to_numpy().astype(np.int64)
     removed_code = pc.index_in(removed, value_set=known).to_numpy().astype(np.int64)
-    removals = np.sort(removed_code * (count + 2) + removed_at + 1)
-    at = np.searchsorted(removals, code * (count + 2) + since + 1, side="right")
-    next_removal = np.append(removals, np.iinfo(np.int64).max)[at]
+    removals = removed_code * (count + 2) + removed_at + 1
+    order = np.argsort(removals)
+    at = np.searchsorted(removals[order], code * (count + 2) + since + 1, side="right")
+    next_removal = np.append(removals[order], np.iinfo(np.int64).max)[at]
     is_removed = next_removal // (count + 2) == code
     ends: Rows = np.where(is_removed, next_removal % (count + 2) - 1, count)
-    return ends
+    rows: Rows = np.where(is_removed, np.append(order, -1)[at], -1)
+    return ends, rows
