@@ -162,7 +162,7 @@ def test_rows_are_deleted_once(spark: Any, tmp_path: Path) -> None:
     table.delete_positions({file: [1, 2]})
     table.commit()  # 2: row 1 is gone already
     table.delete_keys(ids(1, 2, 3), on=["id"])
-    table.append(ids(0, 3))  # 3: new rows stay
+    table.append(ids(0, 3, s="again"))  # 3: new rows stay
     table.delete_keys(ids(0, 3, 4), on=["id"])
     table.delete_positions({file: [4, 5]})
     table.commit()  # 4: row 4 by both, the new rows by value
