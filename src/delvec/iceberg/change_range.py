@@ -113,8 +113,10 @@ def _verify_not_rolled_back(
         return  # only the main branch has a log
     millis = _first_millis(first)
     before = [number for time, number in metadata.snapshot_log if time < millis]
-    current = before[-1] if before else None
-    if chain and current in metadata.snapshots and current not in chain:
+    current = before[-1] if before else NO_SNAPSHOT
+    if not chain or current not in metadata.snapshots or current in chain:
+        return
+    if metadata.snapshots[chain[-1]].parent_id is None or not _is_older(metadata, current, chain[-1]):
         raise InvalidOperationError(
             f"changes start at {first.isoformat()}, when snapshot {current} was the current one, expected an "
             f"ancestor of snapshot {chain[0]}: the table was rolled back: {metadata.location}"
