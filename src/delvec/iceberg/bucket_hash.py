@@ -49,10 +49,17 @@ def hashed_bytes(value: Any, data_type: DataType) -> bytes | None:
     return None
 
 
-def _unscaled(value: Number, scale: int) -> bytes:
+def _unscaled(value: Number, scale: int) -> bytes | None:
+    """None if the value has digits below the scale."""
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
-    number = int("".join(map(str, digits))) * 10 ** (exponent + scale)
+    number, rest = int("".join(map(str, digits))), 0
+    if exponent + scale >= 0:
+        number *= 10 ** (exponent + scale)
+    else:
+        number, rest = divmod(number, 10 ** -(exponent + scale))
+    if rest:
+        return None
     number = -number if sign else number
     length = (number if number >= 0 else ~number).bit_length() // 8 + 1
     return int(number).to_bytes(length, "big", signed=True)

@@ -37,7 +37,7 @@ from delvec.spark.merge_run import MergeCounts
 from delvec.spark.merge_source import MergeSource
 from delvec.spark.notebook import html_pairs, html_rows
 from delvec.spark.partition_folders import same_partitions
-from delvec.spark.partition_values import partition_texts, typed_values
+from delvec.spark.partition_values import partition_texts, typed_values, with_hashes
 from delvec.spark.progress import ROWS_FOUND, tell
 from delvec.spark.remove_rows import decide
 from delvec.spark.row_checks import checked
@@ -221,7 +221,10 @@ def _evaluated(
         F.count(F.lit(1)).alias("rows"),
         F.to_json(F.collect_set(F.array(*texts))).alias("partitions"),
     ]
-    observed = _observed(checked(frame, target.rules), aggregates if with_partitions else aggregates[:1])
+    rows = checked(frame, target.rules)
+    if with_partitions:
+        rows = with_hashes(rows, target.rules)
+    observed = _observed(rows, aggregates if with_partitions else aggregates[:1])
     partitions = json.loads(observed.get("partitions") or "[]")
     return int(observed["rows"]), pa.chunked_array([typed_values(target.rules.spec, partitions)])
 

@@ -13,24 +13,44 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from delvec.errors import UnsupportedFeatureError
 from delvec.partition_spec import PartitionField, PartitionSpec
 from delvec.row_delta import WriteRules
 from delvec.schema import DataType, Decimal, Primitive, Schema, Struct, arrow_type, is_string
+from delvec.spark.byte_buckets import bucket, is_by_bytes, preparation
 from delvec.spark.row_checks import violation
-from delvec.spark.transforms import micros, partition_value
+from delvec.spark.scan import own_prefix
+from delvec.spark.transforms import micros, partition_value, source_column
 from delvec.transforms import VOID
 
 _MARK = "v"
 """Starts the text of a string, so that it is neither empty nor the name of Spark's folder for null."""
 
 
+def with_hashes(frame: DataFrame, rules: WriteRules) -> DataFrame:
+    """The rows of the table with the columns that `partition_texts` needs in addition."""
+    steps = [
+        preparation(source_column(field), source, name)
+        for name, field in _fields(rules)
+        if is_by_bytes(field, source := _source_type(rules.schema, field))
+    ]
+    for columns in zip(*steps, strict=True):
+        frame = frame.selectExpr("*", *columns)
+    return frame
+
+
 def partition_texts(rules: WriteRules) -> list[Column]:
-    """The partition values of a row of the table, as texts: one for each field of the spec."""
-    return [_text(field, rules) for field in rules.spec.fields]
+    """The partition values of a row of `with_hashes`, as texts: one for each field of the spec."""
+    return [_text(field, rules, name) for name, field in _fields(rules)]
+
+
+def _fields(rules: WriteRules) -> list[tuple[str, PartitionField]]:
+    """The fields of the spec, each with a name that begins no column of the table."""
+    prefix = own_prefix(rules.schema)
+    return [(f"{prefix}hash{number}", field) for number, field in enumerate(rules.spec.fields)]
 
 
 def typed_values(spec: PartitionSpec, texts: Sequence[Sequence[str | None]]) -> pa.StructArray:
@@ -43,10 +63,13 @@ def typed_values(spec: PartitionSpec, texts: Sequence[Sequence[str | None]]) -> 
     return pa.StructArray.from_arrays(columns, fields=list(spec.value_type))
 
 
-def _text(field: PartitionField, rules: WriteRules) -> Column:
+def _text(field: PartitionField, rules: WriteRules, name: str) -> Column:
     if field.transform == VOID:
         return F.lit(None).cast("string")
-    value = partition_value(field, _source_type(rules.schema, field))
+    source = _source_type(rules.schema, field)
+    if is_by_bytes(field, source):
+        return F.expr(f"CAST({bucket(name, field.transform.width or 0)} AS STRING)")
+    value = partition_value(field, source)
     match field.type:
         case _ if is_string(field.type):
             return _string_text(value, field, rules)

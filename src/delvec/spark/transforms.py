@@ -1,5 +1,7 @@
 """Partition transforms as Spark SQL: native expressions whose result no session setting changes.
 
+Buckets of strings, bytes and decimals need columns ahead of them (`delvec.spark.byte_buckets`).
+
 Timestamps with a zone are counted in UTC, timestamps without a zone as they are. Numbers before 1970 are
 rounded down, as Iceberg's specification requires.
 """
@@ -9,13 +11,17 @@ from __future__ import annotations
 from delvec.errors import UnsupportedFeatureError
 from delvec.partition_spec import PartitionField
 from delvec.schema import DataType, Decimal, Primitive, is_string
+from delvec.spark.byte_buckets import HASHES_TO_ZERO, unscaled_value
 from delvec.spark.types import quoted, type_text
 from delvec.transforms import IDENTITY
 
-# Spark hashes this integer to 0, so that the value after it is hashed with the seed 0, as in Iceberg.
-_HASHES_TO_ZERO = -1693959553
 _HOUR = 3_600_000_000
 _DAY = 24 * _HOUR
+
+
+def source_column(field: PartitionField) -> str:
+    """The expression for the source column of a partition field."""
+    return ".".join(quoted(part) for part in field.source)
 
 
 def partition_value(field: PartitionField, source: DataType) -> str:
@@ -23,7 +29,7 @@ def partition_value(field: PartitionField, source: DataType) -> str:
 
     A transform that Spark has no native expression for is refused by name (UnsupportedFeatureError).
     """
-    column = ".".join(quoted(part) for part in field.source)
+    column = source_column(field)
     if field.transform == IDENTITY:
         return column
     expression = _expression(field, column, source)
@@ -70,9 +76,8 @@ def _bucket(column: str, source: DataType, width: int) -> str | None:
         case Primitive("timestamp" | "timestamp_ntz"):
             number = micros(column, source)
         case _:
-            # Spark's hash of strings and bytes differs from Iceberg's in the bytes after the last word.
             return None
-    bucket = f"pmod(hash({_HASHES_TO_ZERO}, {number}) & 2147483647, {width})"
+    bucket = f"pmod(hash({HASHES_TO_ZERO}, {number}) & 2147483647, {width})"
     return f"CASE WHEN {column} IS NOT NULL THEN {bucket} END"
 
 
@@ -82,9 +87,13 @@ def _truncate(column: str, source: DataType, width: int) -> str | None:
             # Decimals do not overflow here. A result that does not fit the type is an error, never null.
             number = f"CAST({column} AS DECIMAL(20,0))"
             return _fitting(f"{number} - pmod({number}, CAST({width} AS DECIMAL(20,0)))", column, source)
-        case Decimal(precision, scale) if precision < 38 or scale < 7:  # Spark rounds differences of others
+        case Decimal(precision, scale) if precision < 38 or scale < 7:
             step = f"CAST('{width}E-{scale}' AS DECIMAL(38,{scale}))"
             return _fitting(f"{column} - pmod({column}, {step})", column, source)
+        case Decimal(_, scale):  # Spark would round the difference
+            unscaled = unscaled_value(column, source)
+            digits = f"CAST({unscaled} - pmod({unscaled}, CAST({width} AS DECIMAL(38,0))) AS STRING)"
+            return _fitting(f"concat({digits}, 'E-{scale}')", column, source)
         case _ if is_string(source) or source == Primitive("binary"):
             return f"substring({column}, 1, {width})"
     return None

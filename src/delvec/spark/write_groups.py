@@ -28,7 +28,7 @@ from delvec.plan import ScanPlan
 from delvec.row_delta import all_files
 from delvec.spark.copied_rows import copied_rows
 from delvec.spark.file_paths import file_path
-from delvec.spark.partition_values import typed_values
+from delvec.spark.partition_values import typed_values, with_hashes
 from delvec.spark.progress import FILES_WRITTEN, tell
 from delvec.spark.scan import own_prefix, place_columns
 from delvec.spark.scan_part import unknown_file
@@ -134,6 +134,8 @@ def _write_group(target: Target, plan: ScanPlan, curve: Curve | None, count: int
     rules, partition = target.rules, _partition(target, plan)
     frame = copied_rows(target, plan)
     texts = {} if partition is not None else partition_columns(rules)
+    if texts:
+        frame = with_hashes(frame, rules)
     columns = stored_columns(rules, target.lineage) + list(texts.values())
     if curve is None:
         rows = selected(frame, columns).coalesce(1)
@@ -182,6 +184,7 @@ def _shuffled(
     if curve is not None:
         frame = curve.positions(frame, position)
     texts = partition_columns(rules)
+    frame = with_hashes(frame, rules)
     columns = [*stored_columns(rules, target.lineage), *texts.values(), group]
     tasks = min(groups.count, max(2, int(groups.sizes().sum()) // _TASK_BYTES))
     if curve is None:

@@ -39,7 +39,7 @@ from delvec.row_delta import (
 )
 from delvec.schema import Array, DataType, Field, Map, Primitive, Struct
 from delvec.spark.file_paths import hadoop_path
-from delvec.spark.partition_values import partition_texts, typed_values
+from delvec.spark.partition_values import partition_texts, typed_values, with_hashes
 from delvec.spark.progress import FILES_WRITTEN, tell
 from delvec.spark.row_lineage import lineage_fields
 from delvec.spark.scan import own_prefix
@@ -85,9 +85,8 @@ def write_rows(
     rules, which have their ids, and others, which are stored under their names.
     """
     texts = partition_columns(rules)
-    rows = _laid_out(
-        selected(frame, stored_columns(rules, extra) + list(texts.values())), [*texts], rules, size
-    )
+    columns = stored_columns(rules, extra) + list(texts.values())
+    rows = _laid_out(selected(with_hashes(frame, rules), columns), [*texts], rules, size)
     files, _ = write_staged(
         rows,
         storage,
@@ -140,7 +139,9 @@ def write_staged(
 
 
 def partition_columns(rules: WriteRules) -> dict[str, Column]:
-    """The partition values of a row as texts, each by the name of a column that the table does not have."""
+    """The partition values of a row of `with_hashes` as texts, each by the name of a column that the table
+    does not have.
+    """
     prefix = own_prefix(rules.schema)
     names = (f"{prefix}p{number}" for number in range(len(rules.spec.fields)))
     return {name: text.alias(name) for name, text in zip(names, partition_texts(rules), strict=True)}
