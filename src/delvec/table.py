@@ -19,6 +19,7 @@ from delvec.ref_changes import BRANCH, IfExists, NewRef, RefRetention, verify_ki
 from delvec.row_delta import Isolation, Txn, Verb
 from delvec.spark import add_columns, append, read
 from delvec.spark.append import STATIC
+from delvec.spark.arrow_frame import frame_of_table
 from delvec.spark.changes import changes
 from delvec.spark.commit_and_rerun import Rows, run
 from delvec.spark.compaction import Compaction, CompactionResult
@@ -536,7 +537,7 @@ class Table:
     def history(self, limit: int | None = None) -> DataFrame:
         """The commits, newest first."""
         verify_running(self._spark)
-        return self._spark.createDataFrame(self._table.history(limit))
+        return frame_of_table(self._spark, self._table.history(limit))
 
     def changes(
         self,

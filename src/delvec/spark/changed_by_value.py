@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from delvec.change_plan import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, DELETE, FilesInRange
 from delvec.deletes.loader import DeleteLoader
+from delvec.spark.arrow_frame import frame_of_table
 from delvec.spark.change_columns import ChangeColumns
 from delvec.spark.file_constants import with_constants
 from delvec.spark.scan import scan_deleted_by_value
@@ -56,4 +57,4 @@ def _by_sequence(spark: SparkSession, commits: pa.Table, sequence: str, number: 
         COMMIT_TIMESTAMP: commits.column("timestamp"),
     }
     table = pa.table(columns)
-    return spark.createDataFrame(table.filter(table.column(sequence).is_valid()))
+    return frame_of_table(spark, table.filter(table.column(sequence).is_valid()))

@@ -29,6 +29,7 @@ from delvec.deletes.loader import DeleteLoader
 from delvec.deletes.sets import DeleteSets
 from delvec.plan import EQUALITY_FILE, ScanPlan
 from delvec.spark import scan
+from delvec.spark.arrow_frame import frame_of_table
 from delvec.spark.change_columns import ChangeColumns, commit_columns
 from delvec.spark.kept_rows import KeptRows
 from delvec.spark.load_on_executors import load_chunks
@@ -116,7 +117,7 @@ class _ChangedDeletes:
         if kept is not None:
             return kept
         tables = [self._chunks(kind, bitmaps, first_keys, commit) for kind, bitmaps in differences.items()]
-        return KeptRows(F.broadcast(self.spark.createDataFrame(pa.concat_tables(tables))))
+        return KeptRows(F.broadcast(frame_of_table(self.spark, pa.concat_tables(tables))))
 
     def _words(
         self, differences: Mapping[str, Sequence[Bitmap]], numbers: Rows, commit: Rows
@@ -178,7 +179,7 @@ class _ChangedDeletes:
         )
         commits = self._commits(commit)
         numbers = {"pair": pa.array(np.arange(len(commit))), "first_key": pa.array(first_keys)}
-        pairs = self.spark.createDataFrame(pa.table({**numbers, **commits}))
+        pairs = frame_of_table(self.spark, pa.table({**numbers, **commits}))
         joined = chunks.join(F.broadcast(pairs), F.expr(f"shiftright(key, {FILE_SHIFT}) = pair"))
         key = f"first_key | (key & {_CHUNK_MASK}L) AS key"
         return joined.selectExpr(key, "words", CHANGE_TYPE, *commits)

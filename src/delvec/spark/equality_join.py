@@ -30,6 +30,7 @@ from delvec.deletes.equality_set import SCOPE, SEQUENCE, EqualityDeleteSet, key_
 from delvec.deletes.loader import DeleteLoader
 from delvec.plan import ScanPlan
 from delvec.schema import DataType, Primitive
+from delvec.spark.arrow_frame import frame_of_table
 from delvec.spark.equality_keys import key_expressions, key_part, keys_on_executors
 from delvec.spark.file_paths import FileReader
 from delvec.spark.stored_values import raw_type
@@ -213,7 +214,7 @@ def key_frame(spark: SparkSession, keys: EqualityDeleteSet) -> DataFrame:
         arrays.append(keys.keys.column(name))
         fields.append(StructField(name, LongType()))
     table = pa.table(arrays, names=[*names, SCOPE, SEQUENCE])
-    return spark.createDataFrame(table, StructType(fields)).selectExpr(*expressions, SCOPE, SEQUENCE)
+    return frame_of_table(spark, table, StructType(fields)).selectExpr(*expressions, SCOPE, SEQUENCE)
 
 
 def _chunk_join(
@@ -241,7 +242,7 @@ def _chunk_join(
         return None
     vectors = [(n << CLASS_SHIFT, Bitmap.from_numpy(one)) for n, one in enumerate(sets) if len(one)]
     chunk_table = pa.Table.from_batches(list(chunk_batches(vectors))) if vectors else None
-    frame = None if chunk_table is None else spark.createDataFrame(chunk_table)
+    frame = None if chunk_table is None else frame_of_table(spark, chunk_table)
     return _with_chunks(layer, frame, null_classes, file_class, own)
 
 

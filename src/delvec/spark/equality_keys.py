@@ -17,6 +17,7 @@ from delvec.deletes.equality_set import SCOPE, SEQUENCE, key_names
 from delvec.errors import FormatError
 from delvec.field_names import stored_schema
 from delvec.schema import DataType, Primitive
+from delvec.spark.arrow_frame import frame_of_table
 from delvec.spark.file_paths import METADATA, FileReader, file_path
 from delvec.spark.stored_values import raw_type
 from delvec.spark.types import quoted, spark_type
@@ -62,7 +63,7 @@ def keys_on_executors(
     schema = StructType(
         [StructField(_FILE, StringType()), *(StructField(n, LongType()) for n in (SCOPE, SEQUENCE))]
     )
-    joined = rows.join(F.broadcast(spark.createDataFrame(files, schema)), _FILE, "left")
+    joined = rows.join(F.broadcast(frame_of_table(spark, files, schema)), _FILE, "left")
     unknown = f"raise_error(concat('a scan read an equality file that is not in its plan: ', {_FILE}))"
     known = joined.where(f"CASE WHEN {SCOPE} IS NULL THEN CAST({unknown} AS BOOLEAN) ELSE true END")
     keys = [name for name in rows.columns if name != _FILE]

@@ -13,6 +13,7 @@ from delvec.errors import InvalidOperationError
 from delvec.hive_folders import NULL_FOLDER, unescaped
 from delvec.partition_spec import identity_fields
 from delvec.schema import Field, Schema, Text, arrow_type
+from delvec.spark.arrow_frame import frame_of_table
 from delvec.spark.types import type_text
 
 
@@ -76,7 +77,7 @@ def _unexpected(root: str, path: str, found: str, expected: str) -> InvalidOpera
 def _typed(spark: SparkSession, root: str, field: Field, texts: Sequence[str | None]) -> pa.Array:
     """The values of one column, one for each text."""
     distinct = sorted({text for text in texts if text is not None})
-    frame = spark.createDataFrame(pa.table({"text": pa.array(distinct, pa.string())}))
+    frame = frame_of_table(spark, pa.table({"text": pa.array(distinct, pa.string())}))
     kind = type_text(field.type)
     fits = _fits(field, kind)
     values = frame.selectExpr(

@@ -16,6 +16,7 @@ from delvec.deletes.examine import examine
 from delvec.deletes.loader import trusted
 from delvec.deletes.sets import DeleteSets
 from delvec.errors import UnsupportedFeatureError
+from delvec.spark.arrow_frame import frame_of_table
 from delvec.spark.vector_chunks import chunk_batches
 from delvec.storage import Storage, open_storage
 
@@ -29,7 +30,7 @@ def load_chunks(spark: SparkSession, storage: Storage, sets: DeleteSets, first_k
     check_executors(spark, "vectors are too large for the driver, and the executors cannot load them")
     root, options = storage.root, dict(storage.options)
     table = sets.describe().append_column(_FIRST_KEY, pa.array(first_keys[sets.file]))
-    frame = spark.createDataFrame(table)
+    frame = frame_of_table(spark, table)
     tasks = max(1, len(table) // _DELETES_PER_TASK)
 
     def expand(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -12,6 +12,7 @@ from delvec.chunked import Mask, one_chunk
 from delvec.errors import InvalidOperationError
 from delvec.partition_spec import column_values
 from delvec.plan import MATCH_ALL, ScanPlan
+from delvec.spark.arrow_frame import frame_of_table
 from delvec.spark.conditions import expression, verify_condition
 from delvec.spark.scan import own_prefix
 from delvec.spark.session import kept_frame
@@ -49,7 +50,7 @@ def _found_by_spark(target: Target, plan: ScanPlan, uncertain: Mask, where: str 
     schema = StructType([fields[name] for name in names]).add(number, LongType())
     columns = [values.field(at) for at in range(len(names))]
     table = pa.table([*columns, pa.array(rows)], names=[*names, number])
-    found = target.spark.createDataFrame(table, schema).where(expression(where)).select(number).toArrow()
+    found = frame_of_table(target.spark, table, schema).where(expression(where)).select(number).toArrow()
     mask = np.zeros(len(uncertain), bool)
     mask[found.column(0).to_numpy()] = True
     return mask

@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from delvec.errors import InvalidOperationError
 from delvec.schema import Primitive, Schema, arrow_type
+from delvec.spark.arrow_frame import frame_of_table
 from delvec.spark.types import logical
 
 _ACCEPTED = (
@@ -46,7 +47,7 @@ def frame_of(spark: SparkSession, rows: Any, schema: Schema | None) -> DataFrame
     kinds = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
     if not len(table):
         return spark.createDataFrame([], kinds)
-    return spark.createDataFrame(table, kinds)
+    return frame_of_table(spark, table, kinds)
 
 
 def _arrow_table(rows: Any, schema: Schema | None) -> pa.Table:

@@ -16,6 +16,7 @@ from delvec.formats import Snapshot
 from delvec.missing_files import missing_files, named
 from delvec.plan import ScanPlan
 from delvec.schema import Field, Struct
+from delvec.spark.arrow_frame import frame_of_table
 from delvec.spark.row_lineage import scan_with_lineage
 from delvec.spark.scan import scan
 from delvec.spark.session import sql_settings
@@ -74,7 +75,7 @@ def files(spark: SparkSession, plan: ScanPlan) -> DataFrame:
         table = table.drop_columns(["partition"])  # Spark has no struct without fields
     # Otherwise Spark would read a timestamp without a zone as one in the session's zone.
     schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
-    return spark.createDataFrame(table, schema)
+    return frame_of_table(spark, table, schema)
 
 
 def _filtered(frame: DataFrame, where: str | Column, problem: InvalidOperationError | None) -> DataFrame:

@@ -17,6 +17,7 @@ from delvec.deletes.loader import DeleteLoader
 from delvec.plan import ScanPlan
 from delvec.row_delta import WriteRules
 from delvec.schema import Field, Struct
+from delvec.spark.arrow_frame import frame_of_table
 from delvec.spark.file_paths import file_path
 from delvec.spark.scan import own_prefix, place_columns, scan_parts
 from delvec.spark.scan_part import ScanPart, united, unknown_file
@@ -63,7 +64,7 @@ def parts_with_lineage(
             version: plan.files.column("row_version"),
         }
     )
-    file_table = F.broadcast(spark.createDataFrame(files))
+    file_table = F.broadcast(frame_of_table(spark, files))
     stored_id, stored_version = map(quoted, columns)
     unknown = (
         f"{path_column} IS NULL, CAST({unknown_file(path)} AS BIGINT)"  # else its rows would get new ids

@@ -29,6 +29,7 @@ from delvec.deletes.loader import DeleteLoader
 from delvec.partition_spec import PartitionSpec, column_values
 from delvec.plan import ScanPlan
 from delvec.schema import Field, Primitive, Schema
+from delvec.spark.arrow_frame import frame_of_table
 from delvec.spark.equality_join import KeyedJoin, LayerJoin, by_file, layer_joins, load_equality
 from delvec.spark.file_groups import NUMBER, FileGroup, FileKey, file_groups, verify_listed_once
 from delvec.spark.file_paths import METADATA, ROW_INDEX, FileReader, number_of, shown_alike, sql_text
@@ -487,7 +488,7 @@ class _GroupScan:
         for name, values in (item for join in joins for item in join.file_values.items()):
             renamed[name] = pa.array(values)
             schema = schema.add(name, LongType())
-        return self.spark.createDataFrame(pa.table(renamed), schema)
+        return frame_of_table(self.spark, pa.table(renamed), schema)
 
     def _numbers(self, key: FileKey) -> Rows:
         """The number of each file of the group."""
@@ -508,7 +509,7 @@ class _GroupScan:
             words = None if key is FileKey.PATH else words_of(bitmaps, numbers)
             if words is not None:
                 return words
-            chunks = self.spark.createDataFrame(chunks_of(bitmaps, first_keys))
+            chunks = frame_of_table(self.spark, chunks_of(bitmaps, first_keys))
         chunks = chunks.toDF(self._own(_KEY), self._own(_WORDS))
         return F.broadcast(chunks) if size <= BROADCAST_CHUNK_BYTES else chunks
 

@@ -22,6 +22,7 @@ from delvec.deletes.sets import DeleteSets, described
 from delvec.errors import FormatError
 from delvec.plan import ScanPlan
 from delvec.row_delta import StoreVectors
+from delvec.spark.arrow_frame import frame_of_table
 from delvec.spark.file_paths import file_path
 from delvec.spark.load_on_executors import check_executors
 from delvec.spark.progress import ROWS_FOUND, VECTORS_STORED, tell
@@ -54,7 +55,7 @@ def store_vectors(bits: DataFrame, plan: ScanPlan, storage: Storage, store: Stor
     """
     spark = bits.sparkSession
     check_executors(spark, "the rows found are too many for the driver, and the executors cannot store them")
-    files = spark.createDataFrame(_files(plan))
+    files = frame_of_table(spark, _files(plan))
     tasks = max(1, math.ceil(bits_size(plan) / _TASK_BYTES))
     joined = bits.toDF(*_BITS).join(files, "path", "left")
     root, options = storage.root, dict(storage.options)

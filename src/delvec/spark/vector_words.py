@@ -28,6 +28,7 @@ from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
 from delvec.bitmap import Bitmap
 from delvec.chunked import Rows
+from delvec.spark.arrow_frame import frame_of_table
 from delvec.spark.vector_chunks import CHUNK_BYTES, CHUNK_ROWS, WORDS
 
 FEW_FILES = 32
@@ -113,4 +114,4 @@ def _array(spark: SparkSession, numbers: Rows) -> Column:
     """The numbers as one value, which Spark sends with the tasks."""
     kind = ArrayType(LongType(), containsNull=False)
     table = pa.table({"words": pa.array([numbers], pa.list_(pa.int64()))})
-    return spark.createDataFrame(table, StructType([StructField("words", kind, nullable=False)])).scalar()
+    return frame_of_table(spark, table, StructType([StructField("words", kind, nullable=False)])).scalar()

@@ -6,6 +6,8 @@ import datetime as dt
 from numbers import Integral
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampType
 
 from delvec.errors import InvalidOperationError
 
@@ -57,8 +59,9 @@ def _from_text(spark: SparkSession, text: str) -> dt.datetime:
     else:
         if parsed.tzinfo is not None:
             return parsed
-    query = "SELECT unix_micros(TRY_CAST(:text AS TIMESTAMP_LTZ))"
-    micros = spark.sql(query, args={"text": text}).collect()[0][0]
+    # Not a query with a parameter: the SQL parser of Iceberg-Spark's session extension does not bind it.
+    instant = F.lit(text).try_cast(TimestampType())
+    micros = spark.range(1).select(F.unix_micros(instant)).collect()[0][0]
     if micros is None:
         raise InvalidOperationError(
             f"timestamp is {text!r}, expected ISO 8601 such as 2025-01-31 12:00:00 or 2025-01-31T12:00:00Z"

@@ -26,6 +26,7 @@ from delvec.errors import FormatError, StorageError
 from delvec.footers.footer import footer_rows
 from delvec.plan import ScanPlan
 from delvec.row_delta import all_files
+from delvec.spark.arrow_frame import frame_of_table
 from delvec.spark.copied_rows import copied_rows
 from delvec.spark.file_paths import file_path
 from delvec.spark.partition_values import typed_values, with_hashes
@@ -179,7 +180,7 @@ def _shuffled(
     by_file = pa.table({path_of_group: pa.array(map(file_path, places), pa.string()), group: groups.numbers})
     frame = copied_rows(target, groups.plan, with_path=True)
     frame = frame.join(
-        F.broadcast(target.spark.createDataFrame(by_file)), F.expr(f"{path} = {path_of_group}"), "left"
+        F.broadcast(frame_of_table(target.spark, by_file)), F.expr(f"{path} = {path_of_group}"), "left"
     ).withColumn(group, F.expr(f"coalesce({group}, CAST({unknown_file(path)} AS BIGINT))"))
     if curve is not None:
         frame = curve.positions(frame, position)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from delvec.spark.arrow_frame import frame_of_table
 from delvec.spark.dry_run import Preview
 from delvec.statements import run_dml, run_insert
 from delvec.statements.lexer import tokenize
@@ -30,7 +31,7 @@ def explain(frames: Frames, statement: Delete | Update | Merge | Insert) -> Data
     dry_run = preview(frames, statement)
     if dry_run is not None:
         schema = from_arrow_schema(dry_run.files.schema)  # Connect cannot infer it without rows
-        return frames.spark.createDataFrame(dry_run.files, schema)
+        return frame_of_table(frames.spark, dry_run.files, schema)
     assert isinstance(statement, Insert)
     return frames.of(statement.query, before="EXPLAIN ")
 

@@ -10,6 +10,7 @@ from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from delvec.spark.arrow_frame import frame_of_table
 from delvec.spark.session import verify_running
 from delvec.statements import (
     count_query,
@@ -212,4 +213,4 @@ def _change(frames: Frames, statement: Statement) -> Mapping[str, int | None]:
 
 def _counts(spark: SparkSession, counts: Mapping[str, Any]) -> DataFrame:
     columns = {name: pa.array([count], pa.int64()) for name, count in counts.items()}
-    return spark.createDataFrame(pa.table(columns))
+    return frame_of_table(spark, pa.table(columns))
