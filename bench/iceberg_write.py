@@ -117,4 +117,3 @@ class IcebergWrites(Writes):
     def _later_files(self, place: Path) -> Sequence[Path]:
         files = (place / "metadata").glob("v*.metadata.json")
         return [file for file in files if file.name != "v1.metadata.json"]
-
