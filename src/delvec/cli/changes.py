@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from delvec import location
 from delvec.cli.arguments import (
     DEFAULT_LIMIT,
     Catalog,
@@ -80,6 +79,8 @@ def changes(
     Starts a local Spark session. Rows are in the order of the commits. A Delta table must have a change feed;
     a version of an Iceberg table is a snapshot id.
     """
+    from delvec import location
+
     _verify_bounds(from_version, from_timestamp, to_version, to_timestamp)
     options = storage_options(option)
     storage = store_options(options)
