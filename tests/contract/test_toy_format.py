@@ -12,7 +12,7 @@ from contract.kinds import POSITION_FILES
 from contract.kinds.toy import TOY_KINDS
 from contract.kinds.toy_format import MANIFESTS, ToyTable
 from delvec import Table, detect, sql
-from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.errors import FormatError, InvalidOperationError, UnsupportedFeatureError
 from delvec.partition_spec import PartitionField
 from delvec.row_delta import Operation, Read, Request, RowDelta, Verb
 from delvec.schema import Field, Primitive, Struct
@@ -105,24 +105,35 @@ def test_an_update_of_a_changed_row_runs_again(spark, tmp_path, toy):
     assert [row[2] for row in rows_of(table) if row[0] == 1] == ["first!"]
 
 
-def test_an_equality_delete_is_refused_by_name(spark, tmp_path, toy):
+@pytest.mark.parametrize(
+    ("delete_kind", "error", "message"),
+    [
+        ("range-file", UnsupportedFeatureError, "range-file"),  # a kind that no part of delvec knows
+        ("equality-file", FormatError, "equality file has no field ids"),
+    ],
+)
+def test_a_delete_that_cannot_be_applied_is_refused_by_name(
+    spark, tmp_path, toy, delete_kind, error, message
+):
     table = toy.table(spark, tmp_path / "t", DDL, ROWS)
     path, state = manifest(table)
     state["files"][0]["delete"] = {
-        "kind": "equality-file",
+        "kind": delete_kind,
         "encoding": "full-row",
         "location": "deletes/x",
         "length": 1,
         "cardinality": 1,
     }
     path.write_text(json.dumps(state))
-    for read in (
+    reads = [
         lambda: table.to_df().collect(),
         lambda: table.delete("id = 3"),
-        table.delete,
         lambda: table.update({"name": "'x'"}, "id = 3"),
-    ):
-        with pytest.raises(UnsupportedFeatureError, match="equality-file"):
+    ]
+    if error is UnsupportedFeatureError:  # of a known kind no delete is read if all rows go
+        reads.append(table.delete)
+    for read in reads:
+        with pytest.raises(error, match=message):
             read()
     assert table.version == 1
 

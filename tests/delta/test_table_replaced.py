@@ -86,7 +86,7 @@ def test_a_loaded_relation_whose_table_is_none_any_more(spark, tmp_path, change)
     change(lake.root)
     message = error_of(frame.collect)
     assert str(lake.root) in message
-    expected = "Iceberg tables cannot be read yet" if change is iceberg_instead else "no table at"
+    expected = "v1.metadata.json" if change is iceberg_instead else "no table at"
     assert expected in message
 
 

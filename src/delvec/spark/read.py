@@ -46,14 +46,15 @@ def rows(
         except InvalidOperationError as error:
             problem = error
     plan = snapshot.plan(condition, time_zone=settings.time_zone)
-    selected = None if columns is None else _selected(columns, plan, case_sensitive=settings.case_sensitive)
+    names = [columns] if isinstance(columns, str) else columns
+    selected = [] if names is None else _selected(names, plan, case_sensitive=settings.case_sensitive)
     if newest is not None and snapshot.version != newest:
         _verify_not_vacuumed(storage, plan, snapshot.version)
-    needs_lineage = selected is not None and any(field in plan.lineage for field in selected)
+    needs_lineage = any(field in plan.lineage for field in selected)
     frame = scan_with_lineage(spark, plan, storage) if needs_lineage else scan(spark, plan, storage)
     if where is not None:
         frame = _filtered(frame, where, problem)
-    return frame if selected is None else frame.select(*(quoted(field.name) for field in selected))
+    return frame if names is None else frame.select(*map(quoted, names))
 
 
 def _verify_not_vacuumed(storage: Storage, plan: ScanPlan, version: int) -> None:
@@ -92,10 +93,10 @@ def _filtered(frame: DataFrame, where: str | Column, problem: InvalidOperationEr
     return filtered
 
 
-def _selected(columns: Sequence[str] | str, plan: ScanPlan, *, case_sensitive: bool) -> list[Field]:
+def _selected(names: Sequence[str], plan: ScanPlan, *, case_sensitive: bool) -> list[Field]:
     """The fields of these names: columns of the table, or of row lineage."""
     selected = []
-    for name in [columns] if isinstance(columns, str) else columns:
+    for name in names:
         fields = plan.schema.find(name, case_sensitive=case_sensitive)
         fields = fields or Struct(plan.lineage).find(name, case_sensitive=case_sensitive)
         if len(fields) != 1:
