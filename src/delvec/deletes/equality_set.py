@@ -20,6 +20,7 @@ from delvec.deletes.equality import KeyColumn
 from delvec.schema import arrow_type
 
 SCOPE, SEQUENCE = "scope", "sequence"
+NOT_FOUND = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class EqualityDeleteSet:
 
     columns: tuple[KeyColumn, ...]
     keys: pa.Table
-    _indices: dict[tuple[int, int], KeyIndex] = field(default_factory=dict, repr=False, compare=False)
+    _indices: dict[int, tuple[KeyIndex, Rows]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def collapse(cls, columns: tuple[KeyColumn, ...], deletes: Sequence[pa.Table]) -> EqualityDeleteSet:
@@ -58,14 +59,18 @@ class EqualityDeleteSet:
 
     def deleted(self, values: Sequence[pa.Array], *, scope: int, sequence: int) -> Mask:
         """Which rows of a data file are deleted, given their keys and the file's scope and sequence."""
-        sequences = self.keys.column(SEQUENCE).to_numpy()
-        # Files between the same two deletes lose the rows of the same keys.
-        kind = scope, int(np.count_nonzero(sequences > sequence))
-        if kind not in self._indices:
-            applies = (sequences > sequence) & (self.keys.column(SCOPE).to_numpy() == scope)
-            keys = self.keys.filter(pa.array(applies))
-            self._indices[kind] = KeyIndex([one_chunk(keys.column(n)) for n in key_names(self.columns)])
-        return self._indices[kind].contains(values)
+        index, sequences = self._index(scope)
+        rows = index.find(values)
+        deleted: Mask = (rows != NOT_FOUND) & (sequences[rows] > sequence)
+        return deleted
+
+    def _index(self, scope: int) -> tuple[KeyIndex, Rows]:
+        """The keys of a scope and their sequences; the last sequence is that of no key."""
+        if scope not in self._indices:
+            keys = self.keys.filter(pa.array(self.keys.column(SCOPE).to_numpy() == scope))
+            index = KeyIndex([one_chunk(keys.column(n)) for n in key_names(self.columns)])
+            self._indices[scope] = index, np.append(keys.column(SEQUENCE).to_numpy(), 0)
+        return self._indices[scope]
 
 
 def _united(columns: tuple[KeyColumn, ...], deletes: Sequence[pa.Table]) -> pa.Table:
@@ -80,27 +85,27 @@ def key_names(columns: Sequence[KeyColumn]) -> list[str]:
 
 
 class KeyIndex:
-    """A set of keys, which can be asked for many keys at once.
+    """Keys, none of them twice, which can be asked for many keys at once.
 
     Each column in turn narrows the keys: a number stands for the values of the columns so far.
     """
 
     def __init__(self, keys: Sequence[pa.Array]) -> None:
         self._steps: list[tuple[pa.Array, Rows]] = []
-        self._is_empty = not len(keys[0])
         numbers = np.zeros(len(keys[0]), np.int64)
         for values in map(comparable, keys):
             distinct = values.unique()
             place = pc.index_in(values, value_set=distinct).to_numpy(zero_copy_only=False)
             known, numbers = np.unique(numbers * len(distinct) + place, return_inverse=True)
             self._steps.append((distinct, known))
+        self._rows = np.empty(len(numbers), np.int64)
+        self._rows[numbers] = np.arange(len(numbers))
 
-    def contains(self, keys: Sequence[pa.Array]) -> Mask:
-        """For each key whether it is in the set."""
-        found = np.full(len(keys[0]), not self._is_empty)
-        if self._is_empty:
-            return found
-        numbers = np.zeros(len(found), np.int64)
+    def find(self, keys: Sequence[pa.Array]) -> Rows:
+        """For each key its row in the index; `NOT_FOUND` where there is none."""
+        if not len(self._rows):
+            return np.full(len(keys[0]), NOT_FOUND, np.int64)
+        found, numbers = np.ones(len(keys[0]), dtype=bool), np.zeros(len(keys[0]), np.int64)
         for values, (distinct, known) in zip(map(comparable, keys), self._steps, strict=True):
             place = pc.index_in(values, value_set=distinct)
             found &= pc.is_valid(place).to_numpy(zero_copy_only=False)
@@ -108,7 +113,7 @@ class KeyIndex:
             at = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
             found &= known[at] == numbers
             numbers = at
-        return found
+        return np.where(found, self._rows[numbers], NOT_FOUND)
 
 
 def comparable(values: pa.Array) -> pa.Array:

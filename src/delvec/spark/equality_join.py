@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
-from delvec.bitmap import Bitmap
 from delvec.chunked import Rows, one_chunk
 from delvec.deletes.equality import EqualityDeletes, EqualityLayer, KeyColumn
 from delvec.deletes.equality_bounds import is_integer, narrowed
@@ -33,9 +32,10 @@ from delvec.schema import DataType, Primitive
 from delvec.spark.arrow_frame import frame_of_table
 from delvec.spark.equality_keys import key_expressions, key_part, keys_on_executors
 from delvec.spark.file_paths import FileReader
+from delvec.spark.key_chunks import CLASS_SHIFT, DeletedKeys, key_chunks
 from delvec.spark.stored_values import raw_type
 from delvec.spark.types import spark_type
-from delvec.spark.vector_chunks import CHUNK_BITS, CHUNK_BYTES, chunk_batches
+from delvec.spark.vector_chunks import CHUNK_BITS
 
 DRIVER_ROWS = 4_000_000
 """Equality files with more rows are read by the executors."""
@@ -46,7 +46,6 @@ DRIVER_BYTES = 128 << 20
 CHUNKS_BYTES = 64 << 20
 """Chunks are not used if they are larger."""
 
-CLASS_SHIFT = 44
 MOST_KEY = (1 << (CLASS_SHIFT + CHUNK_BITS)) - 1
 MOST_CLASSES = 1 << (63 - CLASS_SHIFT)
 _MOST_NULL_CLASSES = 32
@@ -230,20 +229,27 @@ def _chunk_join(
     if pairs.shape[1] >= MOST_CLASSES or (len(present) and (present.min() < 0 or present.max() > MOST_KEY)):
         return None
     scopes, sequences = (keys.keys.column(name).to_numpy() for name in (SCOPE, SEQUENCE))
-    by_class = [
-        (scopes == scope) & (sequences > sequence) for scope, sequence in pairs.T
-    ]  # for a class without scope: nothing
-    null_classes = [n for n, members in enumerate(by_class) if (members & is_null).any()]
+    null_classes = _null_classes(pairs, scopes[is_null], sequences[is_null])
     if len(null_classes) > _MOST_NULL_CLASSES:
         return None
-    sets = [np.unique(numbers[members & ~is_null]) for members in by_class]
-    chunks = sum(len(np.unique(one >> CHUNK_BITS)) for one in sets)
-    if chunks * CHUNK_BYTES > CHUNKS_BYTES:
+    deleted = DeletedKeys(present, scopes[~is_null], sequences[~is_null])
+    chunks = key_chunks(deleted, *pairs, most_bytes=CHUNKS_BYTES)
+    if chunks is None:
         return None
-    vectors = [(n << CLASS_SHIFT, Bitmap.from_numpy(one)) for n, one in enumerate(sets) if len(one)]
-    chunk_table = pa.Table.from_batches(list(chunk_batches(vectors))) if vectors else None
-    frame = None if chunk_table is None else frame_of_table(spark, chunk_table)
+    frame = frame_of_table(spark, chunks) if len(chunks) else None
     return _with_chunks(layer, frame, null_classes, file_class, own)
+
+
+def _null_classes(pairs: np.ndarray[Any, Any], scopes: Rows, sequences: Rows) -> list[int]:
+    """The classes that lose the rows whose key is null. ``scopes``, ``sequences``: of the keys that are null,
+    of which a scope has one at most.
+    """
+    newest = dict(zip(scopes.tolist(), sequences.tolist(), strict=True))
+    return [
+        number
+        for number, (scope, sequence) in enumerate(pairs.T.tolist())
+        if scope in newest and sequence < newest[scope]
+    ]
 
 
 def _with_chunks(

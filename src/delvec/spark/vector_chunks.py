@@ -9,6 +9,7 @@ The table grows with the chunks that have a deleted row, not with the rows of th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -83,7 +84,7 @@ def chunk_batches(vectors: Sequence[tuple[int, Bitmap]]) -> Iterator[pa.RecordBa
     for at in range(0, len(starts), _CHUNKS_AT_ONCE):
         first, last = starts[at : at + _CHUNKS_AT_ONCE], ends[at : at + _CHUNKS_AT_ONCE]
         chunk_positions = positions[first[0] : last[-1]]
-        yield _batch(keys[first], _words(chunk_positions, last - first))
+        yield chunk_batch(keys[first], _words(chunk_positions, last - first))
 
 
 def _words(positions: Rows, counts: Rows) -> Rows:
@@ -94,7 +95,9 @@ def _words(positions: Rows, counts: Rows) -> Rows:
     return np.packbits(bits, bitorder="little").view(np.int64)
 
 
-def _batch(keys: Rows, words: Rows) -> pa.RecordBatch:
+def chunk_batch(keys: Rows, words: np.ndarray[Any, Any]) -> pa.RecordBatch:
+    """Chunks as ``CHUNKS_SCHEMA``, given the 64 words of each, one after the other."""
+    words = words.reshape(-1).view(np.int64)
     offsets = np.arange(0, len(words) + 1, WORDS, dtype=np.int32)
     lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(words))
     return pa.record_batch([pa.array(keys, pa.int64()), lists], schema=CHUNKS_SCHEMA)
