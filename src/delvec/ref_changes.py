@@ -21,6 +21,15 @@ class IfExists(Enum):
     REPLACE = "replace"
     MUST_REPLACE = "must replace"
 
+    @classmethod
+    def of(cls, value: IfExists | str) -> IfExists:
+        """The member with this text."""
+        try:
+            return cls(value)
+        except ValueError:
+            names = ", ".join(member.value for member in cls)
+            raise InvalidOperationError(f"if_exists is {value!r}, expected one of {names}") from None
+
 
 @dataclass(frozen=True, slots=True)
 class RefRetention:

@@ -485,15 +485,16 @@ class Table:
         kind: str = BRANCH,
         version: int | None = None,
         *,
-        if_exists: IfExists = IfExists.REFUSE,
+        if_exists: IfExists | str = IfExists.REFUSE,
         retention: RefRetention = RefRetention(),  # noqa: B008 - it is immutable
     ) -> None:
         """Make a branch or a tag (``kind``), by default at the newest version.
 
-        Statements on ``Table.open(…, ref=name)`` commit to the branch. ``retention``: how long it and its
-        versions are kept; by default as the table's properties say.
+        Statements on ``Table.open(…, ref=name)`` commit to the branch. ``if_exists``: ``refuse``, ``keep`` or
+        ``replace``. ``retention``: how long the ref and its versions are kept; by default as the table's
+        properties say.
         """
-        new = NewRef(name, kind, version_number(version), if_exists, retention)
+        new = NewRef(name, kind, version_number(version), IfExists.of(if_exists), retention)
         formats.with_refs(self._table, name).create_ref(new)
 
     def drop_ref(self, name: str, kind: str | None = None, *, if_exists: bool = False) -> None:

@@ -150,6 +150,9 @@ def test_upgrade_by_sql(spark, tmp_path):
 def test_options_of_python(spark, table):
     table.create_ref("b", retention=RefRetention(min_versions=3))
     table.create_ref("b", if_exists=IfExists.KEEP)
+    table.create_ref("b", if_exists="replace")
+    with pytest.raises(InvalidOperationError, match="if_exists is 'drop', expected one of refuse, keep"):
+        table.create_ref("b", if_exists="drop")
     with pytest.raises(InvalidOperationError, match="branch 'b' exists already"):
         table.create_ref("b")
     with pytest.raises(InvalidOperationError, match="kind is 'label', expected 'branch' or 'tag'"):
