@@ -306,6 +306,9 @@ def test_metadata_files(lake):
     before = {path.name for path in lake.root.glob("metadata/v*")}
     assert lake.vacuum().metrics["numDeletedOrphanFiles"] == 1
     assert before < {path.name for path in lake.root.glob("metadata/v*")}
+    for path in lake.root.glob("metadata/v*"):
+        os.utime(path, (1, 1))
+    assert lake.vacuum().files == 0
     left = {"metadata/damaged.metadata.json", "metadata/empty.metadata.json"}
     assert lake.files() == {*lake.needed(lake.head.id), *left}
 
@@ -332,9 +335,8 @@ def test_a_log_names_files_that_name_others(tmp_path):
 
 def test_statistics_of_retained_snapshots(lake):
     first, head = lake.rows_of(1), rewritten(lake, 2)
-    for name in ("one", "two", "parts"):
-        lake.put(f"metadata/{name}.stats", days=1)
-    lake.put("metadata/both.stats", days=1)
+    for name, days in (("one", 1), ("parts", 1), ("two", 100), ("both", 100)):
+        lake.put(f"metadata/{name}.stats", days=days)
 
     def statistics(snapshot, name):
         return {"snapshot-id": snapshot, "statistics-path": f"{lake.root}/metadata/{name}.stats",
