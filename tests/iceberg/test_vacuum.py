@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from connector_rows import connector_rows
@@ -23,6 +24,7 @@ from delvec.vacuum import FILES_DELETED, FILES_LISTED, vacuum
 from iceberg_tables import IcebergWriter, retained
 from iceberg_tables.histories import History
 from rows import multiset
+from s3server import BUCKET, s3_server_or_skip
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -546,3 +548,34 @@ def test_a_commit_before_the_expiry(lake, monkeypatch):
     assert commits
     assert (result.expired_versions, result.files) == (0, 0)
     assert lake.files() == lake.needed()
+
+
+# --- stores ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+def test_on_s3(tmp_path, scheme):
+    """Recorded locations have the one scheme or the other, whichever opened the table."""
+    with s3_server_or_skip(tmp_path / "server") as server:
+        lake = Lake(server.folder / "a t", location=f"{scheme}://{BUCKET}/a t")
+        lake.rows_of(1)
+        other = "s3a" if scheme == "s3" else "s3"
+        lake.edit_entry = lambda record: (
+            record
+            | {
+                "data_file": record["data_file"]
+                | {"file_path": record["data_file"]["file_path"].replace(f"{scheme}://", f"{other}://")}
+            }
+        )
+        lake.rows_of(2)
+        lake.edit_entry = lambda record: record
+        head = rewritten(lake, 3)
+        for number in range(3):
+            lake.put(f"data/{number}.parquet")
+        lake.put("data/young.parquet", days=1)
+        table = open_table(f"{other}://{BUCKET}/a t", server.options)
+        result = vacuum(table)
+        assert (result.metrics["numDeletedDataFiles"], result.metrics["numDeletedOrphanFiles"]) == (2, 3)
+        assert lake.files() == lake.needed(head) | {"data/young.parquet"}
+        (place,) = table.snapshot().plan().files.column("location").to_pylist()
+        assert pq.read_table(table.storage.open_input(place)).column("id").to_pylist() == [3]
