@@ -211,7 +211,7 @@ class TestRestCatalog:
 
     def test_credentials_are_renewed(self, catalog, server, writer, monkeypatch):
         """The storage of local files takes no options, so the options show what the storage gets."""
-        from delvec.iceberg import catalogs, table
+        from delvec.iceberg import catalogs, newest_metadata
         from delvec.iceberg.catalog_options import storage_options
 
         monkeypatch.setattr(
@@ -224,7 +224,7 @@ class TestRestCatalog:
         server.tables["db", "orders"] = self.loaded(writer, config={**S3, "s3.session-token": "second"})
         orders.snapshot()
         assert orders.storage.options["aws_session_token"] == "first"  # not at each request
-        monkeypatch.setattr(table, "_OPTIONS_SECONDS", -1)
+        monkeypatch.setattr(newest_metadata, "_OPTIONS_SECONDS", -1)
         assert orders.snapshot().storage.options["aws_session_token"] == "second"
         assert orders.storage.options["aws_region"] == "eu-1"
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from delvec.errors import CommitConflictError, StorageError
 from delvec.iceberg.metadata import TableMetadata
 from delvec.iceberg.metadata_updates import Update
-from delvec.iceberg.pointers import Pointer
+from delvec.iceberg.newest_metadata import NewestMetadata
 from delvec.iceberg.swaps import BaseFile, Swapped, SwapUnknown, Taken
-from delvec.storage import Storage
 
 MAX_COMMIT_ATTEMPTS = 100
 _LONGEST_PAUSE = 1.0
@@ -25,22 +23,8 @@ MakeUpdates = Callable[[TableMetadata], Sequence[Update]]
 """The updates to commit on top of this metadata; none if it is as it must be. Called for each attempt."""
 
 
-class Newest(Protocol):
-    """A table's newest metadata, and who takes commits of it."""
-
-    @property
-    def storage(self) -> Storage: ...
-
-    @property
-    def pointer(self) -> Pointer: ...
-
-    def read(self) -> tuple[str, TableMetadata]:
-        """Path and content of the newest metadata file."""
-        ...
-
-
 def commit_updates(
-    newest: Newest,
+    newest: NewestMetadata,
     make_updates: MakeUpdates,
     *,
     operation: str,

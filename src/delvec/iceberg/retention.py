@@ -17,7 +17,7 @@ from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.iceberg.expiry import Expiry, ExpiryLimits, find_expired, verify_may_expire
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.metadata import TableMetadata
-from delvec.iceberg.metadata_commits import Newest, commit_updates
+from delvec.iceberg.metadata_commits import commit_updates
 from delvec.iceberg.metadata_draft import WRITABLE_VERSIONS
 from delvec.iceberg.metadata_updates import Update, remove_snapshot_ref, remove_snapshots
 from delvec.iceberg.needed_files import (
@@ -32,6 +32,7 @@ from delvec.iceberg.needed_files import (
     united,
     without,
 )
+from delvec.iceberg.newest_metadata import NewestMetadata
 from delvec.iceberg.old_metadata import old_metadata_files
 from delvec.iceberg.refs import NO_SNAPSHOT
 from delvec.retention import EXPIRED_SCHEMA, Expired, HiddenNames, Protected, RetentionRules, Unneeded
@@ -65,7 +66,7 @@ class _Answer:
 _NO_ANSWER = _Answer(None, frozenset(), pa.chunked_array([], pa.large_string()))
 
 
-def retention_rules(newest: Newest) -> RetentionRules:
+def retention_rules(newest: NewestMetadata) -> RetentionRules:
     """How vacuum treats the table. Refuses a table whose files may be needed elsewhere, or whose newest
     metadata is not certain.
     """
@@ -94,7 +95,7 @@ def retention_rules(newest: Newest) -> RetentionRules:
     )
 
 
-def expire(newest: Newest, now_ms: int, older_than_ms: int | None, *, dry_run: bool) -> Expired:
+def expire(newest: NewestMetadata, now_ms: int, older_than_ms: int | None, *, dry_run: bool) -> Expired:
     """Remove the expired snapshots, branches and tags from the metadata."""
     found: list[tuple[TableMetadata, Expiry]] = []
 
@@ -144,7 +145,7 @@ def _files_of(storage: Storage, metadata: TableMetadata, expiry: Expiry) -> pa.T
     return pa.table([files.column("location"), names], schema=EXPIRED_SCHEMA)
 
 
-def protected(newest: Newest, after: Protected | None, expired: Expired | None) -> Protected:
+def protected(newest: NewestMetadata, after: Protected | None, expired: Expired | None) -> Protected:
     """The files of all snapshots in the newest metadata; of none that a dry run lets expire."""
     path, metadata = newest.read()
     old = after.state if after is not None and isinstance(after.state, _Answer) else _NO_ANSWER

@@ -1,11 +1,9 @@
-"""An Iceberg table, at a path or in a catalog: finds its snapshots. It is read only."""
+"""An Iceberg table, at a path or in a catalog: finds its snapshots, and commits new ones."""
 
 from __future__ import annotations
 
 import datetime as dt
-import threading
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -13,7 +11,7 @@ from delvec import location
 from delvec.change_plan import ChangePlan
 from delvec.errors import FormatError, InvalidOperationError
 from delvec.findings import Finding
-from delvec.iceberg import changes, history, metadata_files, old_metadata, refs, restore, retention
+from delvec.iceberg import changes, history, old_metadata, refs, restore, retention
 from delvec.iceberg.change_range import Bound, find_range
 from delvec.iceberg.checks import check_snapshot
 from delvec.iceberg.commit import commit
@@ -23,8 +21,9 @@ from delvec.iceberg.metadata import MAIN, TAG, TableMetadata
 from delvec.iceberg.metadata_change import FORMAT_VERSION, updates_of
 from delvec.iceberg.metadata_commits import MakeUpdates, commit_updates
 from delvec.iceberg.metadata_files import FOLDER
+from delvec.iceberg.newest_metadata import NewestMetadata
 from delvec.iceberg.operations import operation_name
-from delvec.iceberg.pointers import CurrentFile, FilePointer, FolderPointer, Pointer
+from delvec.iceberg.pointers import FilePointer, FolderPointer, Pointer
 from delvec.iceberg.ref_updates import created_ref, dropped_ref
 from delvec.iceberg.refs import NO_SNAPSHOT
 from delvec.iceberg.snapshot import Opened, Snapshot
@@ -42,55 +41,6 @@ from delvec.row_delta import Execution, MetadataChange, Outcome, Request, RowCou
 from delvec.schema import Schema
 from delvec.storage import Storage, open_storage
 from delvec.version_state import VersionState
-
-_OPTIONS_SECONDS = 300  # credentials last longer; a new storage has to connect again
-
-
-class _Newest:
-    """The newest metadata of a table, read again only if the pointer has moved. Threads may share it.
-
-    Credentials that a catalog gives expire: after some minutes the storage gets those of its last answer.
-    """
-
-    def __init__(self, storage: Storage, pointer: Pointer) -> None:
-        self.storage = storage
-        self.pointer = pointer
-        self._options_at = time.monotonic()
-        self._lock = threading.Lock()
-        self._last: tuple[CurrentFile, TableMetadata] | None = None
-        self._kept: dict[tuple[str | None, bool], Snapshot] = {}
-
-    def kept(self, ref: str | None, *, relocate: bool, make: Callable[[], Snapshot]) -> Snapshot:
-        """The newest snapshot at a ref, the same object while the metadata is the same: it keeps the live
-        files that its plans have read.
-        """
-        new = make()
-        old = self._kept.get((ref, relocate))
-        if old is not None and old.metadata is new.metadata and old.storage is new.storage:
-            return old
-        self._kept[ref, relocate] = new
-        return new
-
-    @property
-    def is_in_folder(self) -> bool:
-        """Whether the table's folder says which file is the newest."""
-        return isinstance(self.pointer, FolderPointer)
-
-    def read(self) -> tuple[str, TableMetadata]:
-        """Path and content of the newest metadata file."""
-        with self._lock:
-            current = self.pointer.current(self.storage)
-            self._renew(current.options)
-            if self._last is None or self._last[0] != current:
-                self._last = current, metadata_files.read_metadata(self.storage, current.path)
-            return current.path, self._last[1]
-
-    def _renew(self, options: Mapping[str, str] | None) -> None:
-        now = time.monotonic()
-        if options is not None and now - self._options_at > _OPTIONS_SECONDS:
-            self._options_at = now
-            if dict(options) != self.storage.options:
-                self.storage = Storage(self.storage.root, options)
 
 
 class IcebergTable:
@@ -110,7 +60,7 @@ class IcebergTable:
         credentials: tuple[str, ...] = (),
     ) -> None:
         self.credentials = credentials
-        self._newest = _Newest(storage, pointer or FolderPointer())
+        self._newest = NewestMetadata(storage, pointer or FolderPointer())
         self._ref: str | None = None
         self._relocate = False
 
