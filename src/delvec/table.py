@@ -430,7 +430,8 @@ class Table:
         *,
         dry_run: bool = False,
     ) -> RestoreResult:
-        """Give the table the state of an older version: its rows, columns and properties.
+        """Give the table the state of an older version: its rows, and, if the format restores them,
+        its columns and properties.
 
         The version is chosen by its number, or by a time as in ``to_df``. Nothing is committed if the table
         has this state already; refused if files of that version are gone.
@@ -447,6 +448,8 @@ class Table:
     ) -> VacuumResult:
         """Delete the files that no version within the last ``retain_hours`` (by default the table's
         retention) needs. A shorter time than the table's needs ``force``.
+
+        Older versions of a format that keeps them until they expire are removed from the metadata first.
         """
         return vacuum(self._table, retain_hours, dry_run=dry_run, force=force, report=tell)
 
