@@ -111,6 +111,15 @@ def run_python(block: Block, where: str, namespace: dict[str, object]) -> str:
     return written.getvalue()
 
 
+@pytest.fixture(autouse=True)
+def own_environment() -> Iterator[None]:
+    """Variables that a page sets are unset after it."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
 @pytest.fixture
 def folder() -> Iterator[Path]:
     # pytest's own have long names, which the pages' tables would fold.
