@@ -95,12 +95,31 @@ def same_rows(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> No
     assert was == should, f"lost {should - was}, gained {was - should}"
 
 
+def without_copies(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The changes without rows that a commit deletes and inserts with the same values.
+
+    An INSERT OVERWRITE gives its rows new ids, so in version 3 a row that it writes again is another row. The
+    changelog view compares values only.
+    """
+    left = multiset(rows)
+    kept = []
+    for row in rows:
+        other = {"insert": "delete", "delete": "insert"}[row["_change_type"]]
+        (text,) = multiset([row | {"_change_type": other}])
+        if left[text] > 0:
+            left[text] -= 1
+        else:
+            kept.append(row)
+    return kept
+
+
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_copy_on_write(iceberg_table, version):
     table = iceberg_table(f"copied_{version}")
     mine = history(table, version, "copy-on-write", "PARTITIONED BY (p)" if version != 2 else "")
     feed = mine.changes(table.snapshots()[0])
-    same_rows(without_time(feed, **IMAGES), changelog(table))
+    rows = without_time(feed, **IMAGES)
+    same_rows(without_copies(rows) if version == 3 else rows, changelog(table))
     if version == 3:
         same_rows(without_time(feed), by_row_ids(table))
         assert IMAGES.keys() <= {row["_change_type"] for row in without_time(feed)}

@@ -103,7 +103,7 @@ def test_names_and_defaults(table):
 
 
 def test_row_lineage(table):
-    spark_table, writer = table("lineage", pa.schema([("id", pa.int64())]), format_version=3)
+    spark_table, writer = table("lineage_of_schema", pa.schema([("id", pa.int64())]), format_version=3)
     first = writer.add_file([{"id": n} for n in range(4)])
     writer.add_file([{"id": n} for n in (5, 6)], row_ids=[77, None], row_versions=[1, None])
     writer.commit()
