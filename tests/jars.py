@@ -127,6 +127,14 @@ def rest_catalog_jars() -> list[Path]:
     return sorted(folder.glob("*.jar"))
 
 
+def sqlite_jars() -> list[Path]:
+    """The driver by which Iceberg's JDBC catalog opens SQLite files; none where Maven is absent."""
+    try:
+        return [jar for jar in rest_catalog_jars() if jar.name.startswith("sqlite-jdbc-")]
+    except JarsUnavailableError:
+        return []
+
+
 def _dependency(name: str, more: str = "") -> str:
     group, artifact, version, *classifier = name.split(":")
     tags = [("groupId", group), ("artifactId", artifact), ("version", version)]

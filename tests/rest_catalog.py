@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,9 +13,14 @@ _PROGRAM = Path(__file__).parent / "java" / "RestServer.java"
 
 
 @contextmanager
-def rest_catalog(warehouse: Path) -> Iterator[str]:
-    """The address of a catalog whose tables are below ``warehouse``; JarsUnavailableError without jars."""
-    classes = ":".join(map(str, rest_catalog_jars()))
+def rest_catalog(
+    warehouse: Path, settings: Mapping[str, str] | None = None, jars: Sequence[Path] = ()
+) -> Iterator[str]:
+    """The address of a catalog whose tables are below ``warehouse``; JarsUnavailableError without jars.
+
+    ``settings``: of Hadoop (``fs.…``) and of the catalog (another ``warehouse``). ``jars``: what these need.
+    """
+    classes = ":".join(map(str, [*rest_catalog_jars(), *jars]))
     warehouse.mkdir(parents=True, exist_ok=True)
     command = ["java", "-cp", classes, str(_PROGRAM), str(warehouse)]
     with (warehouse / "server.log").open("wb") as log:
@@ -23,7 +28,12 @@ def rest_catalog(warehouse: Path) -> Iterator[str]:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
         )
         try:
+            assert server.stdin is not None
             assert server.stdout is not None
+            # Not as arguments: other users of the machine see these, and settings may hold keys.
+            lines = [f"{name}={value}\n" for name, value in (settings or {}).items()]
+            server.stdin.write("".join([*lines, "\n"]))
+            server.stdin.flush()
             line = server.stdout.readline()
             assert line.startswith("port "), (warehouse / "server.log").read_text()
             yield f"http://127.0.0.1:{int(line.split()[1])}"

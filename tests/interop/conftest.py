@@ -6,12 +6,14 @@ import fcntl
 import os
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 
 from delvec import detect
 from iceberg_spark import SparkTable, catalog_settings
-from jars import JarsUnavailableError, delta_jars, iceberg_jars
+from jars import JarsUnavailableError, delta_jars, iceberg_jars, sqlite_jars
+from shared_tables import SharedCatalog, by_path, in_rest_server, in_sqlite
 from spark_tables import TABLES, Writer
 
 SETTINGS = {
@@ -32,7 +34,7 @@ def delta_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     from pyspark.sql import SparkSession
 
     try:
-        jars = delta_jars() + iceberg_jars()
+        jars = delta_jars() + iceberg_jars() + sqlite_jars()
     except JarsUnavailableError as error:
         pytest.skip(str(error))
     builder = SparkSession.builder.master("local[2]").config("spark.jars", ",".join(map(str, jars)))
@@ -77,3 +79,24 @@ def iceberg_table(
     if "iceberg" not in detect.format_names():
         pytest.skip("Iceberg tables cannot be read yet")
     return lambda name: SparkTable(delta_spark, name, tmp_path_factory.getbasetemp() / "iceberg")
+
+
+@pytest.fixture(scope="session")
+def shared_catalog(
+    delta_spark: object, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], SharedCatalog]]:
+    """``path``, ``sqlite`` or ``rest``: tables that delvec and Iceberg-Spark both open, there."""
+    opened: dict[str, SharedCatalog] = {}
+    with ExitStack() as stack:
+
+        def find(kind: str) -> SharedCatalog:
+            if kind not in opened:
+                folder = tmp_path_factory.mktemp(kind)
+                make = {"path": by_path, "sqlite": in_sqlite, "rest": in_rest_server}[kind]
+                try:
+                    opened[kind] = stack.enter_context(make(delta_spark, folder))
+                except JarsUnavailableError as error:
+                    pytest.skip(str(error))
+            return opened[kind]
+
+        yield find
