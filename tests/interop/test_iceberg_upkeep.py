@@ -1,8 +1,5 @@
 """Vacuum and restore beside Iceberg-Spark's procedures, each on the same table: the same snapshots and refs
 are kept, the same files deleted.
-
-Tables record absolute locations. So the table is copied aside, the procedure runs on the original, and the
-copy is put back before delvec does the same.
 """
 
 from __future__ import annotations
@@ -10,7 +7,6 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shutil
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,13 +16,15 @@ from delvec.ref_changes import IfExists, NewRef, RefRetention
 from delvec.restore import restore
 from delvec.table import Table
 from delvec.vacuum import vacuum
+from iceberg_copies import files_of, metadata_of, put_back, state_of, time_text
 from rows import multiset
 from scanning import collected, same
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
 DAY = 86_400
-METADATA = ("v", "version-hint", ".v", ".version-hint")
+WRITERS = [(2, "Iceberg-Spark"), (3, "Iceberg-Spark"), (3, "delvec")]
+MORE_WRITERS = [pytest.param((2, "delvec"), marks=pytest.mark.slow)]
 
 
 @pytest.fixture
@@ -34,7 +32,15 @@ def busy(iceberg_table, request):
     """A table whose history has every kind of file, branches, tags and a rollback."""
     table = iceberg_table(f"upkeep_{request.node.name.partition('[')[0].removeprefix('test_')}_"
                           f"{abs(hash(request.node.name)) % 10**6}")  # fmt: skip
-    version = getattr(request, "param", 2)
+    version, writer = getattr(request, "param", WRITERS[0])
+    if writer == "delvec":
+        written_by_delvec(table, version)
+    else:
+        written_by_iceberg_spark(table, version)
+    return table
+
+
+def written_by_iceberg_spark(table, version):
     table.create("id int, s string", version, "PARTITIONED BY (truncate(1, s))")
     table.sql("INSERT INTO {t} SELECT id, concat('a', id % 3) FROM range(30)")
     table.sql("INSERT INTO {t} SELECT id + 100, concat('b', id % 3) FROM range(30)")
@@ -48,46 +54,37 @@ def busy(iceberg_table, request):
     table.sql("UPDATE {t} SET s = 'c' WHERE id BETWEEN 100 AND 105")
     table.sql("DELETE FROM {t} WHERE s LIKE 'b%'")
     table.sql("INSERT INTO {t}.branch_audit VALUES (501, 'b')")
-    return table
 
 
-@contextmanager
-def put_back(table):
-    """What the body does to the table's files is undone at the end."""
-    place, aside = Path(table.location), Path(f"{table.location}-aside")
-    shutil.copytree(place, aside)
-    try:
-        yield
-    finally:
-        shutil.rmtree(place)
-        aside.rename(place)
-        table.sql("REFRESH TABLE {t}")
+def written_by_delvec(table, version):
+    """The same refs; more verbs, and vectors of several files in one Puffin file."""
+    spark = table.spark
+    ddl, by = "id int, s string", ["truncate(1, s)"]
+    mine = Table.create(spark, table.location, ddl, format="iceberg", format_version=version, partition_by=by)
 
+    def rows(first, last, text):
+        return spark.sql(f"SELECT int(id) AS id, concat('{text}', id % 3) AS s FROM range({first}, {last})")
 
-def files_of(table):
-    """All files but metadata files and checksums."""
-    paths = (path for path in Path(table.location).rglob("*") if path.is_file())
-    names = {str(path.relative_to(table.location)) for path in paths}
-    return {name for name in names if not name.split("/")[-1].startswith((*METADATA, "."))}
-
-
-def metadata_of(table):
-    return open_table(table.location).snapshot().metadata
-
-
-def state_of(table):
-    """What the metadata keeps: snapshots, refs, the log, statistics."""
-    raw = metadata_of(table).raw
-    return {
-        "snapshots": sorted(item["snapshot-id"] for item in raw["snapshots"]),
-        "refs": raw["refs"],
-        "current": raw["current-snapshot-id"],
-        "log": [item["snapshot-id"] for item in raw["snapshot-log"]],
-    }
-
-
-def time_text(millis):
-    return dt.datetime.fromtimestamp(millis / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    mine.append(rows(0, 30, "a"))
+    mine.append(rows(100, 130, "b"))
+    mine.create_ref("start", "tag")
+    mine.delete("id % 5 = 1")
+    kept = RefRetention(min_versions=2, max_ref_age_ms=100 * DAY * 1000)
+    mine.create_ref("audit", retention=kept)
+    audit = Table.open(spark, table.location, ref="audit")
+    audit.append(rows(500, 501, "b"))
+    mine.update({"s": "'b9'"}, "id IN (3, 120)")
+    merging = mine.merge(rows(25, 33, "a"), "target.id = source.id")
+    merging.when_matched_update_all().when_not_matched_insert_all().execute()
+    mine.create_ref("passing", "tag", retention=RefRetention(max_ref_age_ms=300_000))
+    mine.optimize()
+    mine.delete("id IN (4, 128)")
+    mine.purge()
+    mine.delete("id % 7 = 3")
+    mine.restore(version=mine.history(2).collect()[1]["version"])
+    mine.overwrite(rows(200, 210, "c"), where="id > 125")
+    mine.delete("s LIKE 'b%'")
+    audit.append(rows(501, 502, "b"))
 
 
 COUNTS = {
@@ -100,7 +97,7 @@ COUNTS = {
 }
 
 
-@pytest.mark.parametrize("busy", [2, 3], indirect=True)
+@pytest.mark.parametrize("busy", [*WRITERS, *MORE_WRITERS], indirect=True, ids=str)
 @pytest.mark.parametrize("kept", ["1", "3", None])
 def test_expired_snapshots(busy, kept, monkeypatch):
     """By the properties, and up to a time in the middle of the history."""
@@ -129,6 +126,7 @@ def test_expired_snapshots(busy, kept, monkeypatch):
         same(mine.to_df(version=snapshot), collected(busy.rows(snapshot)))
 
 
+@pytest.mark.parametrize("busy", [WRITERS[0], WRITERS[2]], indirect=True, ids=str)
 def test_orphans(busy):
     """Files that no snapshot has, below the location and older than three days."""
     old, young = ["data/old.parquet", "metadata/old.avro", "x/y.txt"], ["data/young.parquet"]
@@ -153,6 +151,7 @@ def test_orphans(busy):
     assert files_of(busy) == expected
 
 
+@pytest.mark.parametrize("busy", [WRITERS[0], WRITERS[2]], indirect=True, ids=str)
 @pytest.mark.parametrize("procedure", ["rollback_to_snapshot", "set_current_snapshot"])
 def test_restore(busy, procedure):
     """To an ancestor; and to a snapshot of another branch, which only set_current_snapshot allows."""
