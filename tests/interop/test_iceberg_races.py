@@ -29,7 +29,7 @@ Row = dict[str, Any]
 SEED = 7
 KEYS = 20
 STATEMENTS = 5
-SECONDS = 240
+SECONDS = 600
 SCHEMA = pa.schema([("id", pa.int64()), ("writer", pa.int32()), ("v", pa.int64())])
 # What Iceberg-Spark says of a statement whose commit lost.
 LOST = ("ValidationException", "CommitFailedException", "SQLITE_BUSY")
