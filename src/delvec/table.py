@@ -109,7 +109,7 @@ class Table:
         spark: SparkSession,
         location: str,
         df_or_schema: Any,
-        format: str = detect.DEFAULT_FORMAT,  # noqa: A002 - the public interface fixes the name
+        format: str | None = None,  # noqa: A002 - the public interface fixes the name
         format_version: int | None = None,
         partition_by: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
@@ -120,15 +120,16 @@ class Table:
         rows (from a schema or its DDL text).
 
         With a ``catalog`` the location is an identifier such as ``db.orders``, and the catalog chooses where
-        the table is. Refused if the table exists. Deletion vectors are on unless ``properties`` switch them
-        off.
+        the table is. ``format`` is by default that of the catalog's tables, without a catalog ``delta``.
+        Refused if the table exists. Deletion vectors are on unless ``properties`` switch them off.
         """
         verify_running(spark)
+        reference = name_resolver.reference_to(location, catalog=catalog)
         return create_table(
             spark,
-            name_resolver.reference_to(location, catalog=catalog),
+            reference,
             df_or_schema,
-            table_format=format,
+            table_format=name_resolver.created_format(format, reference),
             partition_by=[partition_by] if isinstance(partition_by, str) else list(partition_by),
             properties=properties,
             format_version=format_version,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from pyiceberg.table import StaticTable
 
 from connector_rows import connector_rows
 from delvec import formats
@@ -14,7 +15,7 @@ from delvec.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from delvec.iceberg import metadata_commits
+from delvec.iceberg import metadata_commits, refs
 from delvec.iceberg.swaps import SwapUnknown, Taken
 from delvec.iceberg.table import IcebergTable
 from delvec.ref_changes import IfExists, NewRef, RefRetention
@@ -111,6 +112,50 @@ def test_a_table_without_snapshots(tmp_path):
     with pytest.raises(InvalidOperationError, match="no snapshot yet, so tag 'b' has none to be at"):
         table.create_ref(NewRef("b", "tag"))
     table.drop_ref("b", if_exists=True)
+    with pytest.raises(InvalidOperationError, match="snapshot 7 does not exist or has expired"):
+        table.create_ref(NewRef("b", version=7))
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_branch_of_a_table_without_snapshots(tmp_path, version):
+    """It gets a snapshot without files, as from Iceberg's own library, and main gets none."""
+    writer = IcebergWriter(tmp_path / "t", COLUMNS, format_version=version)
+    table = open_table(str(writer.root))
+    kept = RefRetention(min_versions=2)
+    table.create_ref(NewRef("audit", retention=kept))
+    assert table.snapshot().version == refs.NO_SNAPSHOT
+    head = table.on_ref("audit").snapshot()
+    assert refs_of(table) == {
+        "audit": {"snapshot-id": head.version, "type": "branch", "min-snapshots-to-keep": 2}
+    }
+    assert (head.record.summary["operation"], head.record.summary["total-records"]) == ("append", "0")
+    assert (head.record.sequence_number, head.record.parent_id) == (1, None)
+    assert len(head.plan().files) == 0
+    assert connector_rows(writer.root) == connector_rows(writer.root, ref="audit") == []
+    metadata = f"{writer.root}/metadata/v{writer.metadata_version + 1}.metadata.json"
+    theirs = StaticTable.from_metadata(metadata)
+    assert (theirs.current_snapshot(), theirs.scan(snapshot_id=head.version).to_arrow().num_rows) == (None, 0)
+    with pytest.raises(InvalidOperationError, match="branch 'audit' exists already"):
+        table.create_ref(NewRef("audit"))
+    with pytest.raises(InvalidOperationError, match="no snapshot yet, so branch 'audit' has none to be at"):
+        table.create_ref(NewRef("audit", if_exists=IfExists.REPLACE))
+
+
+def test_the_first_branch_and_another_writer(writer, tmp_path, monkeypatch):
+    """The other writer's snapshot is the one that the branch starts at. The empty one is deleted."""
+    empty = IcebergWriter(tmp_path / "empty", COLUMNS)
+    table = open_table(str(empty.root))
+    commit, late = table._newest.pointer.commit, []
+
+    def after_another(*arguments):
+        if not late:
+            late.append(empty.append([{"id": 7}]))
+        return commit(*arguments)
+
+    monkeypatch.setattr(table._newest.pointer, "commit", after_another)
+    table.create_ref(NewRef("b"))
+    assert refs_of(table)["b"]["snapshot-id"] == refs_of(table)["main"]["snapshot-id"] == late[0]
+    assert len(list(empty.root.rglob("snap-*"))) == 1
 
 
 def test_tables_that_cannot_be_changed(tmp_path, writer, ids):
@@ -119,8 +164,11 @@ def test_tables_that_cannot_be_changed(tmp_path, writer, ids):
         file.create_ref(NewRef("b"))
     old = IcebergWriter(tmp_path / "old", COLUMNS, format_version=1)
     old.append([{"id": 1}])
-    with pytest.raises(UnsupportedFeatureError, match="version 1"):
-        open_table(str(old.root)).create_ref(NewRef("b"))
+    empty = IcebergWriter(tmp_path / "empty", COLUMNS, format_version=1)
+    for root in (old.root, empty.root):
+        with pytest.raises(UnsupportedFeatureError, match=r"version (is )?1"):
+            open_table(str(root)).create_ref(NewRef("b"))
+    assert not list(empty.root.rglob("snap-*"))
     with pytest.raises(InvalidOperationError, match="delta tables have no branches and tags"):
         formats.with_refs(write_sample_table(str(tmp_path / "delta")), "b")
 

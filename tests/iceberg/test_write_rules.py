@@ -138,6 +138,13 @@ def test_a_copied_table_is_read_only(table_of, tmp_path):
         open_table(str(tmp_path / "copy")).relocated().snapshot().rules(Verb.DELETE)
 
 
+def test_a_table_whose_metadata_is_elsewhere_is_read_only_by_its_path(table_of, tmp_path):
+    writer = table_of(properties={"write.metadata.path": str(tmp_path / "elsewhere")})
+    with pytest.raises(InvalidOperationError, match=r"write\.metadata\.path is .* expected none"):
+        rules(writer)
+    assert rules(writer, Verb.ALTER, **{"write.metadata.path": None}).change
+
+
 def test_a_tag_is_read_only(table_of):
     writer = table_of()
     writer.set_tag("v1", writer.head.id)

@@ -175,7 +175,7 @@ class CatalogPointer:
         with catalog_errors(self.catalog.name, self.identifier):
             return self.catalog.table(self.identifier).commit(storage, base, updates, clock_ms())
 
-    def verify_writable(self, storage: Storage, path: str) -> None:  # noqa: ARG002 - as the others
+    def verify_writable(self, storage: Storage, base: BaseFile) -> None:  # noqa: ARG002 - as the others
         with catalog_errors(self.catalog.name, self.identifier):
             self.catalog.table(self.identifier).verify_writable()
 

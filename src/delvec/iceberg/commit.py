@@ -18,8 +18,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from delvec.errors import DelvecError, InvalidOperationError, StorageError
 from delvec.footers.statistics import measure
 from delvec.iceberg.entry_changes import EntryChanges, entry_changes
@@ -30,6 +28,7 @@ from delvec.iceberg.metadata import MAIN, TableMetadata
 from delvec.iceberg.metadata_change import updates_of
 from delvec.iceberg.metadata_updates import Update, add_snapshot, set_properties, set_snapshot_ref
 from delvec.iceberg.operations import commit_metrics
+from delvec.iceberg.snapshot_ids import new_snapshot_id
 from delvec.iceberg.snapshot_summary import ENGINE, operation_of, summary
 from delvec.iceberg.stats_writer import measured_columns
 from delvec.iceberg.swaps import BaseFile, Swap, Swapped, SwapUnknown, Taken, metadata_folder
@@ -75,7 +74,7 @@ def commit(
     """
     _verify_delta(base, delta)
     metadata = base.metadata
-    attempt = _Attempt(storage, base, delta, clock(), _new_snapshot_id(metadata), [])
+    attempt = _Attempt(storage, base, delta, clock(), new_snapshot_id(metadata), [])
     updates: list[Update] = list(_metadata_updates(base, delta))
     try:
         after = _after(metadata, updates, attempt.now_ms)
@@ -217,15 +216,6 @@ def _retention(metadata: TableMetadata, branch: str) -> dict[str, int]:
     """The branch's own rules about which snapshots are kept."""
     recorded = (metadata.raw.get("refs") or {}).get(branch) or {}
     return {name: value for name, value in recorded.items() if name not in ("snapshot-id", "type")}
-
-
-def _new_snapshot_id(metadata: TableMetadata) -> int:
-    """A random positive number that no snapshot has."""
-    while True:
-        halves = np.frombuffer(uuid.uuid4().bytes, np.int64)
-        number = int(halves[0] ^ halves[1]) & 0x7FFF_FFFF_FFFF_FFFF
-        if number and number not in metadata.snapshots:
-            return number
 
 
 def _discard(attempt: _Attempt) -> None:

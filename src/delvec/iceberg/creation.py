@@ -17,7 +17,6 @@ from delvec.iceberg.field_ids import fresh_ids
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.metadata_change import (
     FORMAT_VERSION,
-    WRITABLE_VERSIONS,
     TableState,
     properties_for_files,
     verified_properties,
@@ -28,6 +27,7 @@ from delvec.iceberg.partitions import FIRST_FIELD_ID
 from delvec.iceberg.schema_json import render_schema
 from delvec.iceberg.snapshot import Opened, Snapshot
 from delvec.iceberg.updated_metadata import new_metadata, parsed
+from delvec.iceberg.version_features import WRITABLE_VERSIONS
 from delvec.iceberg.write_properties import MERGE_ON_READ, MODES
 from delvec.partition_spec import PartitionField
 from delvec.schema import DataType, Schema, Struct

@@ -22,7 +22,7 @@ from delvec.iceberg.manifest_changes import Removals
 from delvec.iceberg.new_entries import data_entries, delete_entries
 from delvec.iceberg.position_delete_file import store_position_deletes
 from delvec.iceberg.stats_writer import entry_statistics
-from delvec.iceberg.vector_file import write_vectors
+from delvec.iceberg.vector_file import DATA_FOLDER, write_vectors
 from delvec.row_delta import RowDelta
 from delvec.schema import Schema
 from delvec.storage import Storage, in_parallel
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 VECTORS_SINCE = 3
 """The format version from which deletes are vectors."""
-
-_DATA_FOLDER = "data"
 
 
 class Attempt(Protocol):
@@ -121,7 +119,7 @@ def _stored_vectors(storage: Storage, changed: pa.Table, data: pa.Table, attempt
     sizes = {}
     if here:
         blobs, named = [rows[at]["rows"] for at in here], [names[at] for at in here]
-        file = write_vectors(storage, blobs, named, folder=_DATA_FOLDER)
+        file = write_vectors(storage, blobs, named, folder=DATA_FOLDER)
         attempt.stored.append(file.location)
         sizes[file.location] = file.size
         for at, place in zip(here, file.places, strict=True):
@@ -143,7 +141,7 @@ def _stored_positions(storage: Storage, changed: pa.Table, data: pa.Table, attem
     """A position file for each data file."""
     bitmaps = [blob.decode(rows) for rows in changed.column("rows").to_pylist()]
     names = data.column("file_path").to_pylist()
-    stored = store_position_deletes(storage, names, bitmaps, folder=_DATA_FOLDER)
+    stored = store_position_deletes(storage, names, bitmaps, folder=DATA_FOLDER)
     attempt.stored.extend(stored.column("location").to_pylist())
     return stored
 

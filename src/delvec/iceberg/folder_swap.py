@@ -59,7 +59,7 @@ def commit_in_folder(
     """Commit the updates as the metadata file after the base, unless it exists."""
     if base is None:
         return _create(storage, updates, now_ms)
-    number = verified_number(storage, base.path)
+    number = _verified_number(storage, base.path)
     recorded = f"{base.metadata.location.rstrip('/')}/{base.path}"
     members = apply_updates(base.metadata, updates, now_ms=now_ms, file=recorded)
     path = f"{FOLDER}/v{number + 1}{file_ending(base.metadata)}"
@@ -94,8 +94,14 @@ def _create(storage: Storage, updates: Sequence[Update], now_ms: int) -> SwapOut
     return outcome
 
 
-def verified_number(storage: Storage, path: str) -> int:
-    """The number of a metadata file. Refuses a table whose commits cannot be safe by path."""
+def verify_committable(storage: Storage, base: BaseFile) -> None:
+    """Refuse a table whose commits cannot be safe by path."""
+    _verified_number(storage, base.path)
+    _verify_place(base.metadata, storage)
+
+
+def _verified_number(storage: Storage, path: str) -> int:
+    """The number of a metadata file. Refuses a table of a catalog."""
     file = metadata_files.numbered(path)
     if file is None or file.of_catalog or location.is_absolute(path):
         raise InvalidOperationError(

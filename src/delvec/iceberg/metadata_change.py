@@ -23,6 +23,7 @@ from delvec.iceberg.new_columns import LINEAGE_VERSION, verify_names
 from delvec.iceberg.schema import field_ids
 from delvec.iceberg.schema_evolution import evolved
 from delvec.iceberg.schema_json import known_fields, render_schema
+from delvec.iceberg.version_features import WRITABLE_VERSIONS
 from delvec.row_delta import MetadataChange
 from delvec.schema import Schema
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from delvec.iceberg.metadata import TableMetadata
 
 FORMAT_VERSION = "format-version"
-WRITABLE_VERSIONS = (2, 3)
 
 RESERVED_PROPERTIES = frozenset(
     {

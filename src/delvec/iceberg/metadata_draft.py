@@ -13,9 +13,7 @@ from typing import Any, NoReturn
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.iceberg.metadata import BRANCH, MAIN, TAG
 from delvec.iceberg.metadata_updates import LAST_ADDED, Update
-from delvec.iceberg.version_features import verify_schema_version
-
-WRITABLE_VERSIONS = (2, 3)
+from delvec.iceberg.version_features import WRITABLE_VERSIONS, verify_schema_version
 
 _RETENTION = ("min-snapshots-to-keep", "max-snapshot-age-ms", "max-ref-age-ms")
 

@@ -11,7 +11,7 @@ from typing import NoReturn, Protocol
 
 from delvec.errors import InvalidOperationError, ObjectNotFoundError
 from delvec.iceberg import metadata_files
-from delvec.iceberg.folder_swap import commit_in_folder, verified_number
+from delvec.iceberg.folder_swap import commit_in_folder, verify_committable
 from delvec.iceberg.metadata_files import MetadataFile
 from delvec.iceberg.metadata_updates import Update
 from delvec.iceberg.swaps import BaseFile, Clock, Swap, SwapOutcome, clock_ms
@@ -35,9 +35,9 @@ class Pointer(Swap, Protocol):
 
     def current(self, storage: Storage) -> CurrentFile: ...
 
-    def verify_writable(self, storage: Storage, path: str) -> None:
-        """Refuse a table that cannot be committed to. ``path``: its metadata file, which may then not be the
-        newest one.
+    def verify_writable(self, storage: Storage, base: BaseFile) -> None:
+        """Refuse a table that cannot be committed to, without asking anyone. ``base``: its metadata file,
+        which may then not be the newest one.
         """
         ...
 
@@ -59,8 +59,8 @@ class FolderPointer:
         self._last = metadata_files.find_newest(storage)
         return _current(storage.head(self._last.path))
 
-    def verify_writable(self, storage: Storage, path: str) -> None:
-        verified_number(storage, path)
+    def verify_writable(self, storage: Storage, base: BaseFile) -> None:
+        verify_committable(storage, base)
 
     def commit(self, storage: Storage, base: BaseFile | None, updates: Sequence[Update]) -> SwapOutcome:
         return commit_in_folder(storage, base, updates, self._clock())
@@ -92,9 +92,12 @@ class FilePointer:
         base: BaseFile | None,  # noqa: ARG002 - as the others
         updates: Sequence[Update],  # noqa: ARG002
     ) -> SwapOutcome:
-        self.verify_writable(storage, self.path)
+        self._refuse(storage)
 
-    def verify_writable(self, storage: Storage, path: str) -> NoReturn:  # noqa: ARG002 - as the others
+    def verify_writable(self, storage: Storage, base: BaseFile) -> NoReturn:  # noqa: ARG002 - as the others
+        self._refuse(storage)
+
+    def _refuse(self, storage: Storage) -> NoReturn:
         raise InvalidOperationError(
             f"the table was opened by one of its metadata files, {self.path}, and cannot be changed, "
             f"expected the table's path or its catalog: {storage.root}"

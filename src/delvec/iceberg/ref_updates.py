@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from delvec.errors import InvalidOperationError
 from delvec.iceberg.metadata import BRANCH, MAIN, Ref, TableMetadata
 from delvec.iceberg.metadata_updates import Update, remove_snapshot_ref, set_snapshot_ref
@@ -9,15 +11,23 @@ from delvec.iceberg.refs import find_ref, verify_kind, verify_snapshot
 from delvec.ref_changes import IfExists, NewRef, RefRetention
 
 
-def created_ref(metadata: TableMetadata, new: NewRef, at: str = MAIN) -> list[Update]:
+def created_ref(
+    metadata: TableMetadata, new: NewRef, at: str = MAIN, *, empty_snapshot: Callable[[], Update]
+) -> list[Update]:
     """The updates that make a branch or tag; none if it is there already as it must be.
 
-    ``at``: the branch or tag whose snapshot it gets if ``new`` names none.
+    ``at``: the branch or tag whose snapshot it gets if ``new`` names none. In a table without snapshots a
+    branch gets an ``empty_snapshot``: the update that adds one.
     """
     existing = metadata.refs.get(new.name)
     if existing is not None and new.if_exists is IfExists.KEEP:
         return []
     _verify_expected(metadata, existing, new)
+    is_first = existing is None and at == MAIN and MAIN not in metadata.refs
+    if is_first and new.kind == BRANCH and new.version is None:
+        added = empty_snapshot()
+        first = added["snapshot"]["snapshot-id"]
+        return [added, set_snapshot_ref(new.name, first, retention=_json(new.retention))]
     snapshot_id = _snapshot_id(metadata, new, at)
     old = RefRetention() if existing is None else _retention_of(existing)
     retention = _merged(old, new.retention)

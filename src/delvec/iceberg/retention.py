@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.errors import InvalidOperationError
 from delvec.iceberg.expiry import Expiry, ExpiryLimits, find_expired, verify_may_expire
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.metadata import TableMetadata
 from delvec.iceberg.metadata_commits import commit_updates
-from delvec.iceberg.metadata_draft import WRITABLE_VERSIONS
 from delvec.iceberg.metadata_updates import Update, remove_snapshot_ref, remove_snapshots
 from delvec.iceberg.needed_files import (
     DATA,
@@ -35,6 +34,8 @@ from delvec.iceberg.needed_files import (
 from delvec.iceberg.newest_metadata import NewestMetadata
 from delvec.iceberg.old_metadata import old_metadata_files
 from delvec.iceberg.refs import NO_SNAPSHOT
+from delvec.iceberg.swaps import BaseFile
+from delvec.iceberg.version_features import WRITABLE_VERSIONS, verify_writable_version
 from delvec.retention import EXPIRED_SCHEMA, Expired, HiddenNames, Protected, RetentionRules, Unneeded
 from delvec.storage import Storage
 
@@ -73,13 +74,8 @@ def retention_rules(newest: NewestMetadata) -> RetentionRules:
     path, metadata = newest.read()
     storage = newest.storage
     verify_may_expire(metadata)
-    newest.pointer.verify_writable(storage, path)
-    if metadata.format_version not in WRITABLE_VERSIONS:
-        raise UnsupportedFeatureError(
-            f"Iceberg format version is {metadata.format_version}, which delvec only reads, expected 2 or 3 "
-            f"(upgrade): {storage.root}",
-            feature=f"format version {metadata.format_version}",
-        )
+    newest.pointer.verify_writable(storage, BaseFile(path, metadata))
+    verify_writable_version(metadata.format_version, storage.root)
     if Locations(metadata.location).home != storage.root:
         raise InvalidOperationError(
             f"the table's recorded location is {metadata.location}, expected the path where it is: the files "

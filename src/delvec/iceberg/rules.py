@@ -11,10 +11,12 @@ from delvec.iceberg import write_properties
 from delvec.iceberg.data_folders import data_folder, file_folders
 from delvec.iceberg.mapping_update import can_have_ids, covering_mapping
 from delvec.iceberg.metadata import TAG
-from delvec.iceberg.metadata_change import WRITABLE_VERSIONS
 from delvec.iceberg.new_columns import LINEAGE_VERSION, verify_lineage_names_free
 from delvec.iceberg.read_schema import LINEAGE
 from delvec.iceberg.stats_writer import measured_columns
+from delvec.iceberg.swaps import BaseFile
+from delvec.iceberg.vector_file import DATA_FOLDER, store_vectors
+from delvec.iceberg.version_features import verify_writable_version
 from delvec.iceberg.write_defaults import write_defaults
 from delvec.partition_spec import PartitionSpec
 from delvec.row_delta import DeleteForm, Verb, WriteRules
@@ -29,6 +31,8 @@ _WITHOUT_ROWS = (Verb.ALTER, Verb.DELETE, Verb.DELETE_KEYS, Verb.REWRITE_DELETES
 
 _NOT_STORED = frozenset({"uuid", "time", "timestamp_ns", "timestamp_ntz_ns", "variant"})
 """Types that Spark's Parquet writer lacks, or stores in another form than Iceberg's."""
+
+_STORE_VECTORS = partial(store_vectors, folder=DATA_FOLDER)
 
 
 def write_rules(snapshot: Snapshot, verb: Verb) -> WriteRules:
@@ -49,6 +53,7 @@ def write_rules(snapshot: Snapshot, verb: Verb) -> WriteRules:
         spec=spec,
         folders=partial(file_folders, spec, dict(properties), snapshot.location),
         deletes=deletes,
+        store_vectors=_STORE_VECTORS if deletes is DeleteForm.VECTOR else None,
         measured=measured_columns(schema, properties),
         with_ids=can_have_ids(schema),
         store_partitions=True,
@@ -73,19 +78,17 @@ def verify_rows_writable(snapshot: Snapshot) -> None:
 
 
 def _verify_writable(snapshot: Snapshot) -> None:
-    if snapshot.format_version not in WRITABLE_VERSIONS:
-        raise UnsupportedFeatureError(
-            f"Iceberg format version is {snapshot.format_version}, which delvec only reads, expected 2 or 3 "
-            f"(upgrade): {snapshot.location}",
-            feature=f"format version {snapshot.format_version}",
-        )
+    verify_writable_version(snapshot.format_version, snapshot.location)
     if not snapshot.is_at_home:
         raise UnsupportedFeatureError(
             f"the metadata records the location {snapshot.metadata.location}, expected "
             f"{snapshot.location}: a copied table can only be read",
             feature="writing to a copied table",
         )
-    name = snapshot.opened.ref
+    opened = snapshot.opened
+    if opened.pointer is not None:
+        opened.pointer.verify_writable(snapshot.storage, BaseFile(opened.metadata_path, snapshot.metadata))
+    name = opened.ref
     ref = None if name is None else snapshot.metadata.refs.get(name)
     if ref is not None and ref.kind == TAG:
         raise InvalidOperationError(f"{name!r} is a tag, expected a branch: {snapshot.location}")

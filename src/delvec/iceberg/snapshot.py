@@ -18,6 +18,7 @@ from delvec.iceberg.metadata import SnapshotRecord, TableMetadata
 from delvec.iceberg.metadata_change import state_after
 from delvec.iceberg.metadata_updates import Update
 from delvec.iceberg.name_mapping import NameMapping, table_name_mapping
+from delvec.iceberg.pointers import Pointer
 from delvec.iceberg.read_schema import ReadSchemas, read_schemas
 from delvec.iceberg.refs import NO_SNAPSHOT
 from delvec.iceberg.rules import write_rules
@@ -37,6 +38,7 @@ class Opened:
     metadata_path   the metadata file, relative to the storage's root or absolute
     source          where another process opens the same metadata
     ref             the branch or tag
+    pointer         who takes commits
     creation        of a table that does not exist yet: the updates that create it
     """
 
@@ -46,6 +48,7 @@ class Opened:
     source: str
     locations: Locations
     ref: str | None = None
+    pointer: Pointer | None = None
     creation: tuple[Update, ...] = ()
 
 

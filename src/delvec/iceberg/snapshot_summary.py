@@ -52,6 +52,16 @@ def operation_of(entries: pa.Table, *, data_change: bool) -> str:
     return OVERWRITE if _any(others) else APPEND
 
 
+def empty_summary() -> dict[str, str]:
+    """The summary of a first snapshot that has no files."""
+    return {
+        "operation": APPEND,
+        "changed-partition-count": "0",
+        **dict.fromkeys(_TOTALS, "0"),
+        **ENGINE,
+    }
+
+
 def summary(entries: pa.Table, previous: Mapping[str, str] | None) -> dict[str, str]:
     """The counts of the new and removed ``entries``, and the totals, if the ``previous`` summary has them.
 

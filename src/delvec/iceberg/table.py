@@ -9,26 +9,29 @@ import pyarrow as pa
 
 from delvec import location
 from delvec.change_plan import ChangePlan
-from delvec.errors import FormatError, InvalidOperationError
+from delvec.errors import DelvecError, FormatError, InvalidOperationError, StorageError
 from delvec.findings import Finding
 from delvec.iceberg import changes, history, old_metadata, refs, restore, retention
 from delvec.iceberg.change_range import Bound, find_range
 from delvec.iceberg.checks import check_snapshot
 from delvec.iceberg.commit import commit
 from delvec.iceberg.creation import creation_updates, draft
+from delvec.iceberg.empty_snapshot import store_empty_snapshot
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.metadata import MAIN, TAG, TableMetadata
 from delvec.iceberg.metadata_change import FORMAT_VERSION, updates_of
 from delvec.iceberg.metadata_commits import MakeUpdates, commit_updates
 from delvec.iceberg.metadata_files import FOLDER
+from delvec.iceberg.metadata_updates import Update
 from delvec.iceberg.newest_metadata import NewestMetadata
 from delvec.iceberg.operations import operation_name
 from delvec.iceberg.pointers import FilePointer, FolderPointer, Pointer
 from delvec.iceberg.ref_updates import created_ref, dropped_ref
 from delvec.iceberg.refs import NO_SNAPSHOT
 from delvec.iceberg.snapshot import Opened, Snapshot
-from delvec.iceberg.swaps import clock_ms
+from delvec.iceberg.swaps import clock_ms, discard
 from delvec.iceberg.tree_nodes import snapshot_tree
+from delvec.iceberg.version_features import verify_writable_version
 from delvec.iceberg.winners import won
 from delvec.instants import as_datetime, parse_instant
 from delvec.metadata_tree import Node
@@ -198,8 +201,26 @@ class IcebergTable:
 
     def create_ref(self, new: NewRef) -> None:
         """Make a branch or tag, by default at the newest snapshot of the ref that this table is at."""
-        at = self._ref or MAIN
-        self._commit_updates(f"create {new.kind}", lambda metadata: created_ref(metadata, new, at))
+        at, stored = self._ref or MAIN, list[str]()
+
+        def make_updates(metadata: TableMetadata) -> Sequence[Update]:
+            discard(self.storage, stored)  # of an attempt that another writer was faster than
+            stored.clear()
+            return created_ref(metadata, new, at, empty_snapshot=lambda: empty_snapshot(metadata))
+
+        def empty_snapshot(metadata: TableMetadata) -> Update:
+            verify_writable_version(metadata.format_version, self.location)
+            update, place = store_empty_snapshot(self.storage, metadata, clock_ms())
+            stored.append(place)
+            return update
+
+        try:
+            self._commit_updates(f"create {new.kind}", make_updates)
+        except StorageError:
+            raise  # it may be committed
+        except DelvecError:
+            discard(self.storage, stored)
+            raise
 
     def drop_ref(self, name: str, kind: str | None = None, *, if_exists: bool = False) -> None:
         """Drop a branch or tag; ``kind``: refuse one of the other kind."""
@@ -265,6 +286,7 @@ class IcebergTable:
             source=self.storage.root if self._newest.is_in_folder else file,
             locations=Locations(metadata.location, self.storage.root if self._relocate else None),
             ref=self._ref,
+            pointer=self._newest.pointer,
         )
 
     def _newest_snapshot(self, opened: Opened) -> Snapshot:

@@ -17,10 +17,11 @@ import orjson
 
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.iceberg.metadata import BRANCH, MAIN, TableMetadata, parse_metadata
-from delvec.iceberg.metadata_draft import WRITABLE_VERSIONS, MetadataDraft
+from delvec.iceberg.metadata_draft import MetadataDraft
 from delvec.iceberg.metadata_updates import Update
 from delvec.iceberg.metadata_upgrade import without_version_1
 from delvec.iceberg.property_values import whole_number
+from delvec.iceberg.version_features import WRITABLE_VERSIONS
 
 PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
 

@@ -11,6 +11,9 @@ from delvec.puffin.file import CARDINALITY, REFERENCED_DATA_FILE, ROW_POSITION_F
 from delvec.row_delta import new_file_id
 from delvec.storage import Storage
 
+DATA_FOLDER = "data"
+"""Where new files of a table with deletes are."""
+
 
 @dataclass(frozen=True, slots=True)
 class VectorFile:

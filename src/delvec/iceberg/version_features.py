@@ -1,4 +1,4 @@
-"""Which format version a schema needs, by its JSON."""
+"""Format versions: which of them delvec writes, and which one a schema needs, by its JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,19 @@ from typing import Any
 
 from delvec.errors import UnsupportedFeatureError
 
+WRITABLE_VERSIONS = (2, 3)
+
 _TYPES_OF_V3 = ("timestamp_ns", "timestamptz_ns", "variant", "unknown", "geometry", "geography")
+
+
+def verify_writable_version(version: int, location: str) -> None:
+    """Refuse a table of a format version that delvec does not write."""
+    if version not in WRITABLE_VERSIONS:
+        raise UnsupportedFeatureError(
+            f"Iceberg format version is {version}, which delvec only reads, expected 2 or 3 (upgrade): "
+            f"{location}",
+            feature=f"format version {version}",
+        )
 
 
 def verify_schema_version(schema: Mapping[str, Any], version: int) -> None:

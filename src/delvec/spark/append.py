@@ -51,6 +51,8 @@ def append(target: Target, rows: Rows, *, merge_schema: bool, txn: Txn | None) -
     if txn is not None and target.snapshot.txns.get(txn.app_id, -1) >= txn.version:
         _ = target.rules  # refuses a table that cannot be written
         return target.unchanged(request, RowCounts(inserted=0))
+    if not merge_schema:
+        _ = target.rules
     frame = source_frame(rows)
     target = target.grown(frame.schema) if merge_schema else target
     written, change = _write(target, frame), target.rules.change

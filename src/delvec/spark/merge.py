@@ -37,5 +37,6 @@ def prepared(target: Target, request: Merge, rows: MergeSource) -> MergeRun:
         target.verify_removable()
     if request.merge_schema:
         target = target.grown(assigned_columns(request.clauses, target.schema, request.source.schema))
+    _ = target.rules  # refuses a table that cannot be written
     join = MergeJoin(target, request, merge_names(target, request), verified_values(target, request))
     return MergeRun(join, rows)
