@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from delvec.commit_retries import CommitRetries
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
@@ -370,6 +371,13 @@ class Vacuumable(Protocol):
     def unneeded(self) -> Unneeded:
         """The removed files that the metadata still records."""
         ...
+
+
+@runtime_checkable
+class RetryingCommits(Protocol):
+    """A snapshot of a table that says itself how often commits are tried again."""
+
+    def commit_retries(self) -> CommitRetries: ...
 
 
 @runtime_checkable

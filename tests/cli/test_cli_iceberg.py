@@ -57,6 +57,7 @@ def test_show_delete_files(delvec, keys):
     text = delvec("show", keys.root).out
     assert "? live, ? deleted, 3 in files" in text
     assert "1 position file, 1 equality file, 2 rows" in text
+    assert "DELETE copy-on-write (default), UPDATE copy-on-write (default), MERGE" in " ".join(text.split())
     assert delvec("show", keys.root, "--json").json["delete_files"]["equality"] == 1
 
 

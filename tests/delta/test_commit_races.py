@@ -26,8 +26,8 @@ from delta_writer import (
     positions_of,
 )
 from delvec import conflicts
+from delvec.commit_retries import MAX_COMMIT_ATTEMPTS
 from delvec.conflicts import Settled
-from delvec.conflicts.commit_loop import MAX_COMMIT_ATTEMPTS
 from delvec.delta.snapshot import Snapshot
 from delvec.delta.table import DeltaTable
 from delvec.errors import CommitConflictError, FormatError, StorageError, UnsupportedFeatureError

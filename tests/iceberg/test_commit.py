@@ -18,11 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from delvec import blob
+from delvec import blob, conflicts
 from delvec.bitmap import Bitmap
 from delvec.deletes.loader import DeleteLoader
 from delvec.detect import open_table
 from delvec.errors import InvalidOperationError, StorageError
+from delvec.iceberg.swaps import SwapUnknown
 from delvec.partition_spec import UNPARTITIONED
 from delvec.row_delta import (
     VECTORS_SCHEMA,
@@ -33,6 +34,7 @@ from delvec.row_delta import (
     Request,
     RowDelta,
     Txn,
+    Unknown,
     Verb,
     VersionTaken,
     added_schema,
@@ -326,6 +328,49 @@ def test_small_manifests_are_merged(tmp_path):
         )
         assert statuses[0] >= 2
         model.check_others()
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        ({}, 4),  # fewer than 100 manifests
+        ({"commit.manifest.min-count-to-merge": "4"}, 1),
+        ({"commit.manifest.min-count-to-merge": "5"}, 4),
+        ({"commit.manifest.min-count-to-merge": "4", "commit.manifest-merge.enabled": "false"}, 4),
+        ({"commit.manifest.min-count-to-merge": "4", "commit.manifest.target-size-bytes": "10"}, 4),
+    ],
+)
+def test_manifests_are_merged_as_the_properties_say(tmp_path, properties, expected):
+    model = Model(tmp_path / "t", 3)
+    if properties:
+        model.table.commit(model.snapshot, model.delta(metadata=MetadataChange(properties=properties)))
+    for _ in range(4):
+        appended(model, 2)
+    assert len(model.manifests()) == expected
+    model.check()
+
+
+def test_files_of_an_unknown_outcome_stay(model, monkeypatch):
+    """The catalog may still have taken them; the commit is not sent a second time."""
+    (path,) = appended(model, 3)
+    asked = []
+
+    def lost(*_):
+        asked.append(1)
+        return SwapUnknown("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(model.table._newest.pointer, "commit", lost)
+        outcome = model.table.commit(model.snapshot, model.delta(delete={path: [0]}))
+        assert isinstance(outcome, Unknown)
+        assert outcome.reason == "no answer"
+        assert len(list(model.root.glob(f"metadata/snap-{outcome.version}-1-*"))) == 1
+        with pytest.raises(StorageError, match=r"cannot tell whether version \d+ was committed: no answer"):
+            conflicts.commit(
+                model.table, model.snapshot, model.delta(delete={path: [0]}), conflicts.ReadsNoRows()
+            )
+    assert len(asked) == 2
+    model.check()
 
 
 def test_a_compaction_keeps_its_sequence_number(model):

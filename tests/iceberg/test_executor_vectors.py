@@ -21,13 +21,13 @@ def executors_only(monkeypatch):
     monkeypatch.setattr(find_rows, "FEW_ROWS", 0)
     monkeypatch.setattr(find_rows, "FEW_REPEATED_ROWS", 0)
     monkeypatch.setattr(find_rows, "DRIVER_BYTES", 0)
-    monkeypatch.setattr(store_on_executors, "_TASK_BYTES", 64 << 10)  # several tasks
+    monkeypatch.setattr(store_on_executors, "_TASK_BYTES", 16 << 10)  # several tasks
 
 
 def made(spark, root, **options):
     from delvec import Table
 
-    rows = spark.range(0, 12_000, 1, 3).selectExpr("id", "CAST(id % 2 AS INT) AS p", "id * 2 AS v")
+    rows = spark.range(12_000).selectExpr("id", "CAST(id % 6 AS INT) AS p", "id * 2 AS v")
     return Table.create(spark, str(root), rows, format="iceberg", partition_by=["p"], **options)
 
 
@@ -99,7 +99,7 @@ def test_some_files_are_changed_by_both(spark, tmp_path, executors_only):
     """Vectors of the other files stay where the executors stored them."""
     root = tmp_path / "t"
     made(spark, root)
-    table = losing(spark, str(root), lambda other: other.delete("p = 0 AND id % 7 = 0"))
+    table = losing(spark, str(root), lambda other: other.delete("id % 2 = 0 AND id % 7 = 0"))
     assert table.delete("id % 7 = 1").metrics["numFilesUnited"] == 3
     assert rows_of(table) == [(i, 2 * i) for i in range(12_000) if i % 7 != 1 and (i % 2 or i % 7)]
     assert len({vector[1] for vector in live_vectors(root)}) > 1
@@ -122,8 +122,17 @@ def test_files_that_lose_many_rows_are_written_again(spark, tmp_path, executors_
     """From vectors that executors have stored and that the table never gets."""
     root = tmp_path / "t"
     table = made(spark, root, properties={"delvec.rewriteDeletedShare": "0.5"})
-    result = table.delete("p = 0 AND id % 7 > 1 OR id % 7 = 1")
-    assert result.metrics["numCopiedRows"] == 857
+    result = table.delete("id % 2 = 0 AND id % 7 > 1 OR id % 7 = 1")
+    assert result.metrics["numCopiedRows"] == 858
     assert rows_of(table) == [(i, 2 * i) for i in range(12_000) if i % 7 == 0 or (i % 2 and i % 7 > 1)]
     assert len(live_vectors(root)) == 3
     assert table.verify().findings == ()
+
+
+def test_version_2_has_no_vectors(spark, tmp_path, executors_only):
+    """Position files, which the driver writes."""
+    root = tmp_path / "t"
+    table = made(spark, root, format_version=2)
+    assert table.delete("id % 7 = 0").metrics["numDeletedRows"] == 1715
+    assert puffin_files(root) == []
+    assert rows_of(table) == [(i, 2 * i) for i in range(12_000) if i % 7]

@@ -15,7 +15,7 @@ from delvec.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from delvec.iceberg import metadata_commits, refs
+from delvec.iceberg import refs
 from delvec.iceberg.swaps import SwapUnknown, Taken
 from delvec.iceberg.table import IcebergTable
 from delvec.ref_changes import IfExists, NewRef, RefRetention
@@ -250,8 +250,9 @@ def test_outcomes_without_a_commit(table, monkeypatch):
     with pytest.raises(StorageError, match="cannot tell whether create tag was committed: no answer"):
         table.create_ref(NewRef("b", "tag"))
     monkeypatch.setattr(table._newest.pointer, "commit", lambda *_: Taken())
-    monkeypatch.setattr(metadata_commits, "MAX_COMMIT_ATTEMPTS", 3)
-    monkeypatch.setattr(metadata_commits, "_LONGEST_PAUSE", 0)
+    table.snapshot().metadata.properties.update(
+        {"commit.retry.num-retries": "2", "commit.retry.max-wait-ms": "0"}
+    )
     with pytest.raises(CommitConflictError, match=r"upgrade gave up: .* 3 times"):
         table.upgrade(3)
     assert list(refs_of(table)) == ["main"]

@@ -223,6 +223,20 @@ def test_details(writer):
     assert "recorded location" not in details
 
 
+def test_details_say_how_rows_are_deleted(writer, tmp_path):
+    """Tables of others have no property, and then Iceberg's default."""
+    default = [f"{verb} copy-on-write (default)" for verb in ("DELETE", "UPDATE", "MERGE")]
+    assert opened(writer).snapshot().details()["deletes"] == default
+    writer.set_properties({"write.update.mode": "merge-on-read", "write.merge.mode": "copy-on-write"})
+    assert opened(writer).snapshot().details()["deletes"] == [
+        "DELETE copy-on-write (default)",
+        "UPDATE merge-on-read",
+        "MERGE copy-on-write",
+    ]
+    old = IcebergWriter(tmp_path / "old", pa.schema([("id", pa.int64())]), format_version=1)
+    assert "deletes" not in opened(old).snapshot().details()
+
+
 def test_delta_tables_have_no_refs(tmp_path):
     table = detect.write_sample_table(str(tmp_path / "d"))
     with pytest.raises(InvalidOperationError, match="delta tables have no branches and tags"):

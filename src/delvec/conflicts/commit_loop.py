@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
-import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from delvec.commit_retries import CommitRetries
 from delvec.conflicts.probe import ConflictProbe
 from delvec.conflicts.rebase import Conflict, rebased
 from delvec.errors import CommitConflictError, StorageError
-from delvec.formats import Snapshot, Table
+from delvec.formats import RetryingCommits, Snapshot, Table
 from delvec.row_delta import Committed, RowDelta, Unknown, VersionTaken, Won
 
 _LOGGER = logging.getLogger(__name__)
-
-MAX_COMMIT_ATTEMPTS = 100
-"""How often a commit is tried when each conflict can be resolved by rebasing."""
-
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.005, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +57,8 @@ def commit(
     first, original = base, delta
     won: tuple[Won, ...] = ()
     operation, united = table.operation_name(delta.request), 0
-    for attempt in range(1, MAX_COMMIT_ATTEMPTS + 1):
+    started = time.monotonic()
+    for attempt in itertools.count(1):
         execution = replace(delta.execution, attempts=attempt, united_files=united)
         match table.commit(base, replace(delta, execution=execution)):
             case Committed(version, metrics):
@@ -76,7 +73,13 @@ def commit(
                     raise CommitConflictError(
                         f"{operation} failed: another table was created there: {table.location}"
                     )
-        pause(random.uniform(0, min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2**attempt)))
+        retries = first.commit_retries() if isinstance(first, RetryingCommits) else CommitRetries()
+        if not retries.allow(attempt, time.monotonic() - started):
+            raise CommitConflictError(
+                f"{operation} at version {base.version} gave up: other writers committed first "
+                f"{attempt} times in a row: {table.location}"
+            )
+        pause(retries.pause(attempt))
         newest = table.snapshot()
         # Rebase from the version that the statement ran on: the probe knows rows and files of that version.
         won = (*won, *table.won(base, newest))
@@ -90,10 +93,7 @@ def commit(
             metrics = table.metrics(delta.request, delta.counts, delta.execution)
             execution = replace(execution, united_files=united)
             return Settled(newest.version, metrics, replace(delta, execution=execution))
-    raise CommitConflictError(
-        f"{operation} at version {base.version} gave up: other writers committed first "
-        f"{MAX_COMMIT_ATTEMPTS} times in a row: {table.location}"
-    )
+    raise AssertionError
 
 
 def changes_anything(delta: RowDelta) -> bool:

@@ -6,18 +6,16 @@ metadata.
 
 from __future__ import annotations
 
-import random
+import itertools
 import time
 from collections.abc import Callable, Sequence
 
 from delvec.errors import CommitConflictError, StorageError
+from delvec.iceberg.commit_retry import commit_retries
 from delvec.iceberg.metadata import TableMetadata
 from delvec.iceberg.metadata_updates import Update
 from delvec.iceberg.newest_metadata import NewestMetadata
 from delvec.iceberg.swaps import BaseFile, Swapped, SwapUnknown, Taken
-
-MAX_COMMIT_ATTEMPTS = 100
-_LONGEST_PAUSE = 1.0
 
 MakeUpdates = Callable[[TableMetadata], Sequence[Update]]
 """The updates to commit on top of this metadata; none if it is as it must be. Called for each attempt."""
@@ -34,7 +32,8 @@ def commit_updates(
 
     StorageError if the outcome is not known. ``operation`` names the commit in errors.
     """
-    for attempt in range(MAX_COMMIT_ATTEMPTS):
+    started = time.monotonic()
+    for attempt in itertools.count(1):
         path, metadata = newest.read()
         updates = list(make_updates(metadata))
         if not updates:
@@ -47,8 +46,11 @@ def commit_updates(
                     f"cannot tell whether {operation} was committed: {reason}", path=newest.storage.root
                 )
             case Taken():
-                pause(random.uniform(0, min(_LONGEST_PAUSE, 0.005 * 2**attempt)))
-    raise CommitConflictError(
-        f"{operation} gave up: other writers committed first {MAX_COMMIT_ATTEMPTS} times in a row: "
-        f"{newest.storage.root}"
-    )
+                retries = commit_retries(metadata.properties)
+                if not retries.allow(attempt, time.monotonic() - started):
+                    raise CommitConflictError(
+                        f"{operation} gave up: other writers committed first {attempt} times in a row: "
+                        f"{newest.storage.root}"
+                    )
+                pause(retries.pause(attempt))
+    raise AssertionError

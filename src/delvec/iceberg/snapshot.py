@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from delvec.commit_retries import CommitRetries
 from delvec.errors import FormatError, ObjectNotFoundError
-from delvec.iceberg import planning, write_properties
+from delvec.iceberg import commit_retry, planning, write_properties
 from delvec.iceberg.file_index import FileIndex
 from delvec.iceberg.live_files import LiveFiles
 from delvec.iceberg.locations import Locations
@@ -161,6 +162,10 @@ class Snapshot:
         """The isolation level that the table's properties set."""
         return write_properties.isolation(self.properties, verb)
 
+    def commit_retries(self) -> CommitRetries:
+        """How often the table's properties let commits be tried again."""
+        return commit_retry.commit_retries(self.properties)
+
     def rules(self, verb: Verb, change: MetadataChange | None = None) -> WriteRules:
         """How a statement of this kind must write rows; with ``change``, how after this change of metadata.
 
@@ -193,6 +198,7 @@ class Snapshot:
             "partition spec id": metadata.default_spec_id,
             "snapshots": len(metadata.snapshots),
             "branches and tags": self._refs(),
+            "deletes": write_properties.mode_texts(self.properties) if metadata.format_version > 1 else [],
             "identifier columns": self._identifier_columns(),
             "next row id": metadata.next_row_id,
         }

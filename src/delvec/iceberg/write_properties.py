@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from delvec.errors import InvalidOperationError
+from delvec.iceberg import commit_retry
 from delvec.iceberg.property_values import whole_number
 from delvec.row_delta import Isolation, Verb
 
@@ -43,6 +44,13 @@ def merges_on_read(properties: Mapping[str, str], verb: Verb) -> bool:
     mode = properties.get(name, COPY_ON_WRITE)
     verify_mode(name, mode)
     return mode.lower() == MERGE_ON_READ
+
+
+def mode_texts(properties: Mapping[str, str]) -> list[str]:
+    """How DELETE, UPDATE and MERGE delete rows, for people: also where the table leaves it to the default."""
+    return [
+        f"{name.split('.')[1].upper()} {properties.get(name, f'{COPY_ON_WRITE} (default)')}" for name in MODES
+    ]
 
 
 def isolation(properties: Mapping[str, str], verb: Verb) -> Isolation:
@@ -89,6 +97,8 @@ def _verify(name: str, value: str) -> None:
         verify_level(name, value)
     elif name == TARGET_FILE_SIZE:
         target_file_size({name: value})
+    elif name in commit_retry.PROPERTIES:
+        commit_retry.commit_retries({name: value})
     elif name == REWRITE_SHARE:
         rewrite_share({name: value})
 
