@@ -68,8 +68,8 @@ def test_vectors_of_several_tasks_include_the_old_ones(spark, tmp_path, executor
     assert len(puffin_files(root)) > 1
     verify_vectors(table, root, 1715)
     first = live_vectors(root)
-    assert table.delete("id % 7 < 2").metrics["numDeletedRows"] == 1714
-    verify_vectors(table, root, 3429)
+    assert table.delete("id % 7 < 2").metrics["numDeletedRows"] == 1715
+    verify_vectors(table, root, 3430)
     assert not {vector[1] for vector in first} & {vector[1] for vector in live_vectors(root)}
     expected = [(i, 2 * i) for i in range(12_000) if i % 7 > 1]
     assert rows_of(table) == expected
@@ -92,7 +92,7 @@ def test_two_writers_unite_vectors_that_executors_have_stored(spark, tmp_path, e
     result = table.delete("id % 7 = 1")
     assert (result.metrics["numFilesUnited"], "numRuns" in result.metrics) == (6, False)
     assert rows_of(table) == [(i, 2 * i) for i in range(12_000) if i % 7 > 1]
-    verify_vectors(table, root, 3429)
+    verify_vectors(table, root, 3430)
 
 
 def test_some_files_are_changed_by_both(spark, tmp_path, executors_only):
@@ -115,7 +115,7 @@ def test_position_files_of_version_2_become_part_of_the_vectors(spark, tmp_path,
         monkeypatch.setattr(find_rows, name, 0)
     table.delete("id % 7 = 1")
     assert rows_of(table) == [(i, 2 * i) for i in range(12_000) if i % 7 > 1]
-    verify_vectors(table, root, 3429)
+    verify_vectors(table, root, 3430)
 
 
 def test_files_that_lose_many_rows_are_written_again(spark, tmp_path, executors_only):

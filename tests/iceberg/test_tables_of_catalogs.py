@@ -150,7 +150,7 @@ def test_other_formats(spark, run, catalog):
     from delvec import Table
 
     with pytest.raises(InvalidOperationError, match="format is 'delta', expected 'iceberg'"):
-        Table.create(spark, "db.orders", DDL, catalog=catalog)
+        Table.create(spark, "db.orders", DDL, format="delta", catalog=catalog)
     with pytest.raises(InvalidOperationError, match="format is 'delta', expected 'iceberg'"):
         run("CREATE TABLE lake.db.orders (id BIGINT) USING delta")
 
