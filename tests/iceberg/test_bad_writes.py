@@ -111,6 +111,10 @@ def ids(table):
     return sorted(row["id"] for row in collected(table.to_df()))
 
 
+def stored_files(root):
+    return {path for path in root.rglob("*") if path.suffix in (".puffin", ".parquet", ".avro")}
+
+
 def numbers(spark, *found):
     return spark.createDataFrame([(number, 0) for number in found], DDL).coalesce(1)
 
@@ -140,14 +144,11 @@ def test_a_catalog_that_refuses(spark, held, tmp_path):
     from delvec import Table
 
     table = Table.create(spark, "db.t", numbers(spark, 1, 2), catalog=held.catalog)
-    before = {path for path in (tmp_path / "lake").rglob("*") if path.suffix in (".parquet", ".avro")}
+    before = stored_files(tmp_path)
     held.refuse()
-    with pytest.raises(StorageError, match="permission denied|refused the request with 403"):
+    with pytest.raises(StorageError, match=r"permission denied|refused the request with 403"):
         table.delete("id = 1")
-    after = {
-        path for path in (tmp_path / "lake").rglob("*") if path.suffix in (".puffin", ".parquet", ".avro")
-    }
-    assert after == before
+    assert stored_files(tmp_path) == before
 
 
 def test_a_table_that_is_dropped_under_a_writer(spark, held):
@@ -204,7 +205,7 @@ def test_a_branch_that_does_not_exist(spark, tmp_path):
         lambda: branch.delete("id = 1"),
         lambda: branch.overwrite(numbers(spark, 3)),
         lambda: branch.update({"v": "1"}),
-        lambda: branch.optimize(),
+        branch.optimize,
         lambda: branch.set_properties({"a": "b"}),
     ):
         with pytest.raises(InvalidOperationError, match=missing):
@@ -240,7 +241,9 @@ def test_a_name_mapping_that_no_longer_covers_a_column(spark, tmp_path):
     table.set_properties({MAPPING: json.dumps(whole[:1] + whole[2:])})
     assert collected(table.to_df()) == [{"id": 1, "tags": None}]
     table.append(spark.sql("SELECT 2L AS id, array('b') AS tags"))
-    assert [item["names"] for item in json.loads(table.properties[MAPPING])][0] == ["id"]
+    assert {tuple(item["names"]) for item in json.loads(table.properties[MAPPING])} == {
+        tuple(item["names"]) for item in whole
+    }
     assert sorted(collected(table.to_df()), key=str) == [
         {"id": 1, "tags": ["a"]},
         {"id": 2, "tags": ["b"]},
@@ -248,7 +251,7 @@ def test_a_name_mapping_that_no_longer_covers_a_column(spark, tmp_path):
     wrong = [{"field-id": 1, "names": ["id", "tags"]}]
     table.set_properties({MAPPING: json.dumps(wrong)})
     before = newest_metadata(tmp_path / "t")
-    for verb in (lambda: table.append(rows), lambda: table.update({"id": "7"}), lambda: table.optimize()):
+    for verb in (lambda: table.append(rows), lambda: table.update({"id": "7"}), table.optimize):
         with pytest.raises(UnsupportedFeatureError, match="the name 'tags' for the field id 1, expected 2"):
             verb()
     assert newest_metadata(tmp_path / "t") == before
@@ -299,8 +302,8 @@ def test_columns_that_are_not_written(spark, tmp_path, name):
         lambda: table.overwrite(rows, where="id = 1"),
         lambda: table.update({"v": "1"}, "id = 1"),
         lambda: table.merge(rows, "target.id = source.id").when_matched_delete().execute(),
-        lambda: table.optimize(),
-        lambda: table.purge(),
+        table.optimize,
+        table.purge,
     ):
         with pytest.raises(UnsupportedFeatureError, match=f"column {name} is of type"):
             verb()
