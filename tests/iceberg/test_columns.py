@@ -179,6 +179,34 @@ def test_types_that_spark_lacks(spark, tmp_path):
             frame.select(name).collect()
 
 
+def test_variant(spark, tmp_path):
+    """Spark writes the data file: PyArrow has no such type. Rows are deleted, and cannot be written."""
+    column = pa.field("v", pa.binary(), metadata={"iceberg-type": "variant"})
+    modes = {"write.delete.mode": "merge-on-read"}
+    writer = IcebergWriter(
+        tmp_path / "t", pa.schema([("id", pa.int64()), column]), format_version=3, properties=modes
+    )
+    file = writer.add_file([{"id": number, "v": None} for number in range(3)])
+    writer.commit()
+    rows = spark.sql(
+        """SELECT id, parse_json(if(id = 2, NULL, concat('{"a":', id, '}'))) AS v FROM range(3)"""
+    )
+    rows.coalesce(1).write.parquet(str(tmp_path / "written"))
+    (stored,) = (tmp_path / "written").glob("*.parquet")
+    stored.replace(file.path)
+    table = Table.open(spark, str(writer.root))
+
+    def texts(frame):
+        return sorted(map(tuple, frame.selectExpr("id", "to_json(v)").collect()))
+
+    assert texts(table.to_df()) == [(0, '{"a":0}'), (1, '{"a":1}'), (2, None)]
+    assert texts(spark.read.format("delvec").load(str(writer.root))) == texts(table.to_df())
+    assert table.delete("variant_get(v, '$.a', 'int') = 1").metrics["numDeletedRows"] == 1
+    assert texts(table.to_df()) == [(0, '{"a":0}'), (2, None)]
+    with pytest.raises(UnsupportedFeatureError, match="column v is of type variant"):
+        table.append(rows)
+
+
 def test_partition_values_of_files_without_the_column(spark, tmp_path):
     """As files of a Hive table that was added to the table; the column is in newer files."""
     schema = pa.schema([("id", pa.int64()), ("p", pa.string())])
