@@ -286,7 +286,9 @@ TYPES = {
 }
 
 
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in ("u", "time") else pytest.mark.slow) for name in TYPES]
+)
 def test_columns_that_are_not_written(spark, tmp_path, name):
     """Verbs that write rows are refused by the column's name; rows are deleted by vectors."""
     from delvec import Table
