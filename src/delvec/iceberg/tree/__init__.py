@@ -1,0 +1,5 @@
+"""The metadata tree of format version 4: one root manifest per snapshot, leaf manifests, manifest vectors.
+
+entries          content entries as Arrow columns, in the root and in leaves
+content_stats    the type of their statistics, and how statistics of different types become one
+"""
