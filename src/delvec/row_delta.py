@@ -107,27 +107,53 @@ deleted       the number of rows that this operation deletes
 
 ADDED_DELETES_SCHEMA = pa.schema(
     [
-        DELETES_SCHEMA.field(name)
-        for name in (
-            "kind",
-            "encoding",
-            "location",
-            "offset",
-            "length",
-            "cardinality",
-            "sequence",
-            "referenced_file",
-        )
+        *(
+            DELETES_SCHEMA.field(name)
+            for name in (
+                "kind",
+                "encoding",
+                "location",
+                "offset",
+                "length",
+                "cardinality",
+                "sequence",
+                "referenced_file",
+                "file_format",
+                "field_ids",
+            )
+        ),
+        pa.field("file_size", pa.int64(), nullable=False),
+        pa.field("lower", pa.int64()),
+        pa.field("upper", pa.int64()),
+        pa.field("spec_id", pa.int32()),
+        pa.field("beside", pa.struct([("location", pa.string()), ("offset", pa.int64())])),
     ]
 )
 """Columns of ``RowDelta.added_deletes``: deletes that are stored already, described as in
-``ScanPlan.deletes``.
+``ScanPlan.deletes``. `delvec.deletes.model` makes such tables.
+
+A column ``partition`` may follow: a struct of the partition values for each field of the delete's spec. The
+data files that a delete may apply to are those of the partition; with neither ``spec_id`` nor ``beside``, and
+without ``referenced_file``, all data files.
 
 sequence   the sequence number that a rewritten delete keeps; null: the commit's own
+file_size  size of the file; ``length`` is that of the blob for a vector
+lower, upper   the smallest and the largest key of a vector, as numbers, if the column has integers, dates or
+           timestamps; of full rows the format reads the bounds of the key columns in the footer
+spec_id    the partition spec of ``partition``
+beside     ``location`` and ``offset`` of a delete of the base: the new one has its partition
 """
 
+
+def added_deletes_schema(spec: PartitionSpec) -> pa.Schema:
+    """The columns of new deletes, of which those with a partition have one of ``spec``."""
+    return ADDED_DELETES_SCHEMA.append(pa.field("partition", spec.value_type))
+
+
 REMOVED_DELETES_SCHEMA = pa.schema([DELETES_SCHEMA.field(name) for name in ("location", "offset", "entry")])
-"""Columns of ``RowDelta.removed_deletes``: deletes of the base to remove, as in ``ScanPlan.deletes``."""
+"""Columns of ``RowDelta.removed_deletes``: deletes of the base to remove, as in ``ScanPlan.deletes``.
+They are found by ``location`` and ``offset``, because a later version may have them at another ``entry``.
+"""
 
 
 StoreVectors = Callable[[Storage, Sequence[bytes], Sequence[str]], list[tuple[str, int, int]]]

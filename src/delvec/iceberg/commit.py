@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from delvec.errors import DelvecError, InvalidOperationError, StorageError
 from delvec.footers.statistics import measure
+from delvec.iceberg.delete_partitions import global_spec_updates
 from delvec.iceberg.entry_changes import EntryChanges, entry_changes
 from delvec.iceberg.manifest_changes import ManifestPlanner, manifests_table
 from delvec.iceberg.manifest_list_writer import with_row_ids, write_manifest_list
@@ -75,10 +76,10 @@ def commit(
     _verify_delta(base, delta)
     metadata = base.metadata
     attempt = _Attempt(storage, base, delta, clock(), new_snapshot_id(metadata), [])
-    updates: list[Update] = list(_metadata_updates(base, delta))
+    updates = _metadata_updates(base, delta)
     try:
         after = _after(metadata, updates, attempt.now_ms)
-        changes = entry_changes(storage, base, _measured(storage, delta, after), attempt)
+        changes = entry_changes(storage, base, after, _measured(storage, delta, after), attempt)
         if len(changes.entries):
             updates += _snapshot_updates(attempt, after, changes)
         if not updates and not base.is_draft:
@@ -121,7 +122,7 @@ def _verify_delta(base: Snapshot, delta: RowDelta) -> None:
         )
 
 
-def _metadata_updates(base: Snapshot, delta: RowDelta) -> Sequence[Update]:
+def _metadata_updates(base: Snapshot, delta: RowDelta) -> list[Update]:
     """The changes of the metadata other than a new snapshot."""
     updates: list[Update] = []
     adds_files = len(delta.added) > 0
@@ -132,7 +133,7 @@ def _metadata_updates(base: Snapshot, delta: RowDelta) -> Sequence[Update]:
     if delta.carry is not None:
         assert isinstance(delta.carry, tuple)
         updates += delta.carry
-    return updates
+    return updates + global_spec_updates(base.metadata, delta)
 
 
 def _after(metadata: TableMetadata, updates: Sequence[Update], now: int) -> TableMetadata:
@@ -155,8 +156,9 @@ def _snapshot_updates(attempt: _Attempt, after: TableMetadata, changes: EntryCha
     """Write the manifests and the list of the new snapshot; the updates that add it to the table."""
     base, live = attempt.base, attempt.base.files.live
     sequence = after.last_sequence_number + 1
+    specs = {**after.specs, **base.specs}
     planner = ManifestPlanner(
-        live, after, base.specs, attempt.snapshot_id, ManifestProperties.of(after.properties)
+        live, after, specs, attempt.snapshot_id, ManifestProperties.of(after.properties)
     )
     manifests = planner.changes(changes.added, changes.removals)
     folder = metadata_folder(after)
@@ -165,7 +167,7 @@ def _snapshot_updates(attempt: _Attempt, after: TableMetadata, changes: EntryCha
     table = manifests_table(
         manifests,
         live,
-        base.specs,
+        specs,
         paths,
         snapshot_id=attempt.snapshot_id,
         sequence_number=sequence,

@@ -19,9 +19,11 @@ from delvec.chunked import Rows, one_chunk, rows_of
 from delvec.iceberg.live_files import FILE_ID, SPEC_ID, LiveFiles, manifests_of
 from delvec.iceberg.manifest import DELETED, POSITION
 from delvec.iceberg.manifest_changes import Removals
+from delvec.iceberg.metadata import TableMetadata
 from delvec.iceberg.new_entries import data_entries, delete_entries
 from delvec.iceberg.position_delete_file import store_position_deletes
 from delvec.iceberg.stats_writer import entry_statistics
+from delvec.iceberg.stored_deletes import removed_delete_entries, stored_delete_entries
 from delvec.iceberg.vector_file import DATA_FOLDER, write_vectors
 from delvec.row_delta import RowDelta
 from delvec.schema import Schema
@@ -58,8 +60,12 @@ class EntryChanges:
     entries: pa.Table
 
 
-def entry_changes(storage: Storage, base: Snapshot, delta: RowDelta, attempt: Attempt) -> EntryChanges:
-    """The entries that a delta with measured files adds and removes."""
+def entry_changes(
+    storage: Storage, base: Snapshot, after: TableMetadata, delta: RowDelta, attempt: Attempt
+) -> EntryChanges:
+    """The entries that a delta with measured files adds and removes. ``after``: the metadata with the delta's
+    own changes.
+    """
     live = base.files.live
     changed, emptied = _changed_files(live, delta)
     removed = np.unique(np.concatenate([np.asarray(delta.removed, dtype=np.int64), emptied]))
@@ -73,6 +79,7 @@ def entry_changes(storage: Storage, base: Snapshot, delta: RowDelta, attempt: At
         )
     if len(changed):
         added += _by_spec(_new_deletes(storage, base, changed, attempt))
+    added += stored_delete_entries(storage, base, after, delta, snapshot_id=attempt.snapshot_id)
     removals = Removals.of_files(removed).and_others(_own_deletes(base, delta, removed, changed))
     gone = [_removed_entries(live, removals, attempt.snapshot_id)] if len(removals.positions) else []
     entries = pa.concat_tables([live.schema.empty_table(), *added, *gone])
@@ -152,8 +159,7 @@ def _own_deletes(base: Snapshot, delta: RowDelta, removed: Rows, changed: pa.Tab
     """
     live = base.files.live
     ids = np.union1d(removed, changed.column("file_id").to_numpy())
-    given = one_chunk(delta.removed_deletes.column("entry"))
-    found = Removals.of_entries(live, given)
+    found = removed_delete_entries(base, delta.removed_deletes)
     if not len(ids) or not len(live.delete_manifests):
         return found
     plan = base.plan(among=pa.array(ids))

@@ -47,7 +47,7 @@ def data_entries(
     values = one_chunk(added.column("partition"))
     for at, field in enumerate(spec.fields):
         columns[PARTITION + field.name] = values.field(at)
-    return _added(schema, columns, len(added), snapshot_id)
+    return added_entries(schema, columns, len(added), snapshot_id)
 
 
 def delete_entries(data: pa.Table, deletes: pa.Table, locations: Locations, *, snapshot_id: int) -> pa.Table:
@@ -69,7 +69,7 @@ def delete_entries(data: pa.Table, deletes: pa.Table, locations: Locations, *, s
     for name in data.column_names:
         if name.startswith(PARTITION):
             columns[name] = data.column(name)
-    return _added(data.schema, columns, count, snapshot_id)
+    return added_entries(data.schema, columns, count, snapshot_id)
 
 
 def recorded(locations: Locations, places: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -90,7 +90,7 @@ def _inside(locations: Locations, places: pa.Array | pa.ChunkedArray) -> list[st
     return paths
 
 
-def _added(
+def added_entries(
     schema: pa.Schema, columns: Mapping[str, pa.Array | pa.ChunkedArray], count: int, snapshot_id: int
 ) -> pa.Table:
     given = {

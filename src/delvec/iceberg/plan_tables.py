@@ -101,7 +101,7 @@ def deletes_table(live: LiveFiles | None, locations: Locations, deletes: pa.Tabl
     """``ScanPlan.deletes`` of these entries."""
     count = len(deletes)
     is_equality = pc.equal(one_chunk(deletes.column("content")), EQUALITY_DELETES)
-    is_vector = pc.and_not(pc.equal(one_chunk(deletes.column("file_format")), PUFFIN), is_equality)
+    is_vector = pc.equal(one_chunk(deletes.column("file_format")), PUFFIN)
     size = one_chunk(deletes.column("file_size"))
     content_size, offset = (one_chunk(deletes.column(name)) for name in ("content_size", "content_offset"))
     position_kind = pc.if_else(is_vector, pa.scalar(POSITION_VECTOR), pa.scalar(POSITION_FILE))

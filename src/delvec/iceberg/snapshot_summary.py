@@ -37,6 +37,12 @@ _TOTALS = {
     "total-position-deletes": ("added-position-deletes", "removed-position-deletes"),
     "total-equality-deletes": ("added-equality-deletes", "removed-equality-deletes"),
 }
+_KEY_TOTALS = {
+    "equality-delete-vectors": ("added-equality-delete-vectors", "removed-equality-delete-vectors"),
+    "equality-delete-files": ("added-equality-row-files", "removed-equality-row-files"),
+    "edv-size-bytes": ("added-edv-size-bytes", "removed-edv-size-bytes"),
+}
+"""delvec's own totals, of tables that have or had equality deletes. The counts stay inside this module."""
 
 
 def operation_of(entries: pa.Table, *, data_change: bool) -> str:
@@ -70,13 +76,23 @@ def summary(entries: pa.Table, previous: Mapping[str, str] | None) -> dict[str, 
     counts: Counter[str] = Counter()
     for status, word in ((ADDED, "added"), (DELETED, "removed")):
         _count(counts, entries.filter(pc.equal(entries.column("status"), status)), word)
-    texts = {name: str(count) for name, count in counts.items() if count}
+    own = {name for names in _KEY_TOTALS.values() for name in names}
+    texts = {name: str(count) for name, count in counts.items() if count and name not in own}
     texts["changed-partition-count"] = str(_partitions(entries))
     for total, (plus, minus) in _TOTALS.items():
         before = 0 if previous is None else _number(previous.get(total))
-        if before is not None and before + counts[plus] - counts[minus] >= 0:
-            texts[total] = str(before + counts[plus] - counts[minus])
+        _set_total(texts, total, before, counts[plus] - counts[minus])
+    had_none = previous is None or previous.get("total-equality-deletes") == "0"
+    for total, (plus, minus) in _KEY_TOTALS.items():
+        before = _number((previous or {}).get(total))
+        if before is not None or (had_none and counts["added-equality-deletes"]):
+            _set_total(texts, total, before or 0, counts[plus] - counts[minus])
     return texts
+
+
+def _set_total(texts: dict[str, str], total: str, before: int | None, change: int) -> None:
+    if before is not None and before + change >= 0:
+        texts[total] = str(before + change)
 
 
 def _count(counts: Counter[str], entries: pa.Table, word: str) -> None:
@@ -94,6 +110,9 @@ def _count(counts: Counter[str], entries: pa.Table, word: str) -> None:
     counts[f"{word}-position-deletes"] += int(records[position].sum())
     counts[f"{word}-equality-delete-files"] += int(equality.sum())
     counts[f"{word}-equality-deletes"] += int(records[equality].sum())
+    counts[f"{word}-equality-delete-vectors"] += int((equality & is_vector).sum())
+    counts[f"{word}-equality-row-files"] += int((equality & ~is_vector).sum())
+    counts[f"{word}-edv-size-bytes"] += int(sizes[equality & is_vector].sum())
     counts[f"{word}-files-size"] += int(sizes.sum())
 
 

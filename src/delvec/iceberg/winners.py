@@ -155,8 +155,8 @@ def _verb(is_replace: bool, has_keys: bool, added: pa.Array, removed: pa.Array, 
     """The kind of the commit, by what it changed: engines differ in the names of operations."""
     if is_replace:
         return Verb.COMPACT if len(removed) else Verb.REWRITE_DELETES
-    if has_keys:
-        return Verb.UPSERT if len(added) else Verb.DELETE_KEYS
+    if has_keys:  # an UPSERT may also have changed rows of older files: it conflicts with more
+        return Verb.UPSERT if len(added) or len(removed) or len(vectors) else Verb.DELETE_KEYS
     if len(removed) or len(vectors):
         return Verb.UPDATE if len(added) else Verb.DELETE
     return Verb.APPEND
