@@ -27,5 +27,7 @@ def rows_of(table: pa.Table, rows: Rows) -> pa.Table:
 
 
 def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The column as one array."""
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    """The column as one array, without a copy if it has one chunk."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -2,4 +2,7 @@
 
 entries          content entries as Arrow columns, in the root and in leaves
 content_stats    the type of their statistics, and how statistics of different types become one
+profile_seed     the layout on disk: ids and names of fields
+manifest_file    manifests as Parquet files of this layout
+parquet_columns  columns of a Parquet file by field id
 """
