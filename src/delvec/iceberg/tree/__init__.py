@@ -5,4 +5,5 @@ content_stats    the type of their statistics, and how statistics of different t
 profile_seed     the layout on disk: ids and names of fields
 manifest_file    manifests as Parquet files of this layout
 parquet_columns  columns of a Parquet file by field id
+validation       the rules of manifests: entry_rules, root_rules, leaf_rules
 """
