@@ -19,11 +19,14 @@ _MERGE = {
     "new": "numOutputRows",
     "copied": "numTargetRowsCopied",
 }
+_BY_KEYS = {"source": "numKeys", "deleted": "numDeletedRows", "copied": "numCopiedRows"}
 _ROW_METRICS: Mapping[Operation, Mapping[str, str]] = MappingProxyType(
     {
         Operation.DELETE: {"deleted": "numDeletedRows", "copied": "numCopiedRows"},
         Operation.UPDATE: {"updated": "numUpdatedRows", "copied": "numCopiedRows"},
         Operation.MERGE: _MERGE,
+        Operation.DELETE_KEYS: _BY_KEYS,
+        Operation.UPSERT: _BY_KEYS | {"inserted": "numOutputRows"},
     }
 )
 """The metric of each count, by operation, in the order of the history; other operations use ``_WRITE``."""
@@ -102,7 +105,7 @@ def _file_metrics(request: Request, files: FileCounts) -> dict[str, int]:
         return {"numConvertedFiles": files.added}
     if request.operation is Operation.MERGE:
         return _merge(files)
-    if request.operation in (Operation.DELETE, Operation.UPDATE):
+    if request.operation in (Operation.DELETE, Operation.UPDATE, Operation.DELETE_KEYS, Operation.UPSERT):
         return _row_level(files)
     written = {
         "numFiles": files.added,

@@ -325,6 +325,8 @@ class Operation(Enum):
     DELETE = "delete"
     UPDATE = "update"
     MERGE = "merge"
+    DELETE_KEYS = "delete keys"
+    UPSERT = "upsert"
     COMPACT = "compact"
     VACUUM_START = "vacuum start"
     VACUUM_END = "vacuum end"
@@ -341,7 +343,8 @@ class Operation(Enum):
 class Request:
     """An operation with its arguments, as the format records them in the history.
 
-    condition    Spark SQL text: the rows to delete, update or overwrite, or ON of a MERGE; None: all rows
+    condition    Spark SQL text: the rows to delete, update or overwrite, or ON of a MERGE; None: all rows.
+                 Of DELETE_KEYS and UPSERT: the columns that are compared
     dynamic      an OVERWRITE of the partitions that have new rows
     columns      the columns that ADD_COLUMNS adds, as the user gave them
     properties   the properties that SET_PROPERTIES sets; None unsets one

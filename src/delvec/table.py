@@ -17,6 +17,7 @@ from delvec.metadata_tree import DEFAULT_LIMIT, MetadataTree
 from delvec.partition_by import partition_fields
 from delvec.ref_changes import BRANCH, IfExists, NewRef, RefRetention, verify_kind
 from delvec.row_delta import Isolation, Txn, Verb
+from delvec.schema import Schema, Struct
 from delvec.spark import add_columns, append, read
 from delvec.spark.append import STATIC
 from delvec.spark.arrow_frame import frame_of_table
@@ -26,6 +27,7 @@ from delvec.spark.compaction import Compaction, CompactionResult
 from delvec.spark.convert import PartitionColumns, convert, plan_conversion
 from delvec.spark.count import count_rows
 from delvec.spark.delete import delete
+from delvec.spark.delete_keys import delete_keys
 from delvec.spark.drop_vectors import VectorsDropped, drop_vectors
 from delvec.spark.dry_run import (
     Preview,
@@ -35,6 +37,8 @@ from delvec.spark.dry_run import (
     preview_update,
 )
 from delvec.spark.error_translation import translated_errors
+from delvec.spark.key_columns import KeyFields, key_fields
+from delvec.spark.last_rows import OrderBy
 from delvec.spark.merge import merge
 from delvec.spark.merge_builder import MergeBuilder
 from delvec.spark.merge_clauses import Clause
@@ -56,6 +60,7 @@ from delvec.spark.target import OperationResult, Target
 from delvec.spark.text_lengths import as_created
 from delvec.spark.types import logical, schema_from
 from delvec.spark.update import update
+from delvec.spark.upsert import upsert
 from delvec.spark.version_times import bound, instant_of, version_number
 from delvec.vacuum import VacuumResult, vacuum
 from delvec.verify import Report, verify_table
@@ -379,6 +384,44 @@ class Table:
 
         return MergeBuilder(execute)
 
+    def delete_keys(
+        self, keys_df: Any, on: str | Sequence[str], *, isolation: str | None = None
+    ) -> OperationResult:
+        """Delete the rows that have one of these keys in the columns ``on``. Null equals null.
+
+        ``keys_df`` is anything that ``append`` accepts; tuples have the columns ``on``, and other columns are
+        ignored. Tables with deletes by key are not read: then the number of deleted rows is None.
+        """
+        fields = self._key_fields(on)
+        keys = MergeSource(self._rows(keys_df, Struct(fields)))
+        return self._change(
+            Verb.DELETE_KEYS, lambda target: delete_keys(target, keys, on), isolation=isolation
+        )
+
+    def upsert(
+        self,
+        df: Any,
+        on: str | Sequence[str],
+        order_by: OrderBy = None,
+        *,
+        isolation: str | None = None,
+    ) -> OperationResult:
+        """Replace all rows that have the key (the columns ``on``) of a row of ``df`` by the rows of ``df``.
+
+        Of several new rows with one key the last by ``order_by`` is taken: columns of ``df``, which the table
+        need not have. Without it, and if two of them are the last, they are refused. Null equals null.
+        """
+        self._key_fields(on)
+        rows = MergeSource(self._rows(df))
+        return self._change(
+            Verb.UPSERT, lambda target: upsert(target, rows, on, order_by), isolation=isolation
+        )
+
+    def _key_fields(self, on: str | Sequence[str]) -> KeyFields:
+        verify_running(self._spark)
+        case_sensitive = sql_settings(self._spark).case_sensitive
+        return key_fields(self._table.snapshot().schema, on, case_sensitive=case_sensitive)
+
     def optimize(
         self,
         where: Condition = None,
@@ -584,12 +627,14 @@ class Table:
         if isinstance(self._table, formats.WithCredentials):
             verify_credentials(self._spark, self._table.credentials, self.location)
 
-    def _rows(self, df: Any) -> Rows:
-        """The rows that a verb gets, as a DataFrame, or as a function that returns one."""
+    def _rows(self, df: Any, schema: Schema | None = None) -> Rows:
+        """The rows that a verb gets, as a DataFrame, or as a function that returns one. ``schema``: the
+        columns of rows without names, by default the table's.
+        """
         verify_running(self._spark)
         if isinstance(df, DataFrame):
             return df
-        schema = self._table.snapshot().schema
+        schema = schema or self._table.snapshot().schema
         if callable(df):
             return lambda: frame_of(self._spark, df(), schema)
         return frame_of(self._spark, df, schema)

@@ -38,6 +38,8 @@ _NAMES: Mapping[Operation, str] = MappingProxyType(
         Operation.DELETE: "DELETE",
         Operation.UPDATE: "UPDATE",
         Operation.MERGE: "MERGE",
+        Operation.DELETE_KEYS: "DELETE",
+        Operation.UPSERT: "MERGE",
         Operation.COMPACT: "OPTIMIZE",
         Operation.VACUUM_START: "VACUUM START",
         Operation.VACUUM_END: "VACUUM END",
@@ -102,7 +104,7 @@ def _parameters(delta: RowDelta, state: TableState) -> Mapping[str, object]:
                 "collectStats": request.statistics,
                 "sourceFormat": "parquet",
             }
-        case Operation.DELETE | Operation.UPDATE | Operation.MERGE:
+        case Operation.DELETE | Operation.UPDATE | Operation.MERGE | Operation.DELETE_KEYS | Operation.UPSERT:
             return _predicate(request)
         case Operation.COMPACT:
             zorder_by = orjson.dumps(request.zorder_by).decode()

@@ -35,7 +35,7 @@ from delvec.schema import Schema
 from delvec.storage import Storage
 from delvec.transforms import IDENTITY
 
-_WITHOUT_NEW_ROWS = (Verb.DELETE, Verb.ALTER, Verb.COMPACT)
+_WITHOUT_NEW_ROWS = (Verb.DELETE, Verb.DELETE_KEYS, Verb.ALTER, Verb.COMPACT)
 """Verbs that compute no values: a compaction copies rows."""
 
 

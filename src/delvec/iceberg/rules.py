@@ -44,7 +44,8 @@ def write_rules(snapshot: Snapshot, verb: Verb) -> WriteRules:
     _verify_writable(snapshot)
     schema, spec, properties = snapshot.schema, snapshot.spec, snapshot.properties
     deletes = _delete_form(snapshot, verb)
-    if verb not in _WITHOUT_ROWS or (verb is Verb.DELETE and deletes is DeleteForm.REWRITE):
+    rewrites = verb in (Verb.DELETE, Verb.DELETE_KEYS) and deletes is DeleteForm.REWRITE
+    if verb not in _WITHOUT_ROWS or rewrites:
         verify_rows_writable(snapshot)
     has_lineage = snapshot.format_version >= LINEAGE_VERSION
     file_size = write_properties.target_file_size(properties)

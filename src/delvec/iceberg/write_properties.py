@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from delvec.errors import InvalidOperationError
-from delvec.iceberg import commit_retry, delete_properties
+from delvec.iceberg import commit_retry
 from delvec.iceberg.property_values import whole_number
 from delvec.row_delta import Isolation, Verb
 
@@ -27,8 +27,12 @@ REWRITE_SHARE = "delvec.rewriteDeletedShare"
 """delvec's own: a file that would lose a larger share of its rows is rewritten."""
 
 _SHARE = re.compile(r"0?\.[0-9]+")
-_MODE_OF = {Verb.UPDATE: UPDATE_MODE, Verb.MERGE: MERGE_MODE}
-_ISOLATION_OF = {Verb.UPDATE: UPDATE_ISOLATION, Verb.MERGE: MERGE_ISOLATION}
+_MODE_OF = {Verb.UPDATE: UPDATE_MODE, Verb.MERGE: MERGE_MODE, Verb.UPSERT: MERGE_MODE}
+_ISOLATION_OF = {
+    Verb.UPDATE: UPDATE_ISOLATION,
+    Verb.MERGE: MERGE_ISOLATION,
+    Verb.UPSERT: MERGE_ISOLATION,
+}
 
 
 def mode_property(verb: Verb) -> str:
@@ -101,8 +105,6 @@ def _verify(name: str, value: str) -> None:
         commit_retry.commit_retries({name: value})
     elif name == REWRITE_SHARE:
         rewrite_share({name: value})
-    elif name in delete_properties.PROPERTIES:
-        delete_properties.verify_properties({name: value})
 
 
 def verify_mode(name: str, mode: str) -> None:

@@ -2,9 +2,10 @@
 
     ON                          condition on a target row
     target.id = source.id       `id` BETWEEN 5 AND 90: the least and the greatest id of the source
+    target.id <=> source.id     (`id` BETWEEN 5 AND 90 OR `id` IS NULL), if the source has a null
     target.p = 'x'              `p` = 'x'
 
-Only conjuncts of these two forms are used, and only if both sides are integers, both strings or both dates:
+Only conjuncts of these forms are used, and only if both sides are integers, both strings or both dates:
 Spark compares these without a cast. The other conjuncts of ON can only exclude more rows.
 """
 
@@ -63,11 +64,14 @@ _OPERATORS: Mapping[type[exp.Expr], tuple[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A conjunct of ON: these two columns, in their schemas' spelling, are equal."""
+    """A conjunct of ON: these two columns, in their schemas' spelling, are equal. ``null_safe``: null equals
+    null.
+    """
 
     target: str
     source: str
     kind: str
+    null_safe: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +91,28 @@ class Matching:
             for bound in ("min", "max"):
                 value = _OBSERVED[key.kind].format(f"{bound}({quoted(key.source)})")
                 aggregates.append(f"{value} AS {bound}{number}")
+            if key.null_safe:
+                aggregates.append(f"count_if({quoted(key.source)} IS NULL) AS nulls{number}")
         return aggregates
 
     def condition(self, values: Mapping[str, Any]) -> str | None:
         """A condition that every matching target row satisfies, from the observed ``values``; None: any row
         may match.
 
-        A key that is null in all source rows matches nothing.
+        A key that is null in all source rows matches nothing, unless null equals null.
         """
-        if not values[ROWS] or any(values[f"min{number}"] is None for number in range(len(self.keys))):
+        if not values[ROWS]:
             return NO_ROW
         parts = list(self.limits)
         for number, key in enumerate(self.keys):
-            parts += _range(key, values[f"min{number}"], values[f"max{number}"])
+            low, high, nulls = (values.get(f"{name}{number}") for name in ("min", "max", "nulls"))
+            if low is None and not nulls:
+                return NO_ROW
+            ranges = [] if low is None else _range(key, low, high)
+            if nulls:
+                is_null = f"{quoted(key.target)} IS NULL"
+                ranges = [is_null] if low is None else [f"({one} OR {is_null})" for one in ranges]
+            parts += ranges
         return " AND ".join(parts) or None
 
 
@@ -133,7 +146,7 @@ class Sides:
         return Matching(tuple(dict.fromkeys(keys)), tuple(limits), cannot_fail)
 
     def _key(self, part: exp.Expr) -> Key | None:
-        if not isinstance(part, exp.EQ):
+        if not isinstance(part, exp.EQ | exp.NullSafeEQ):
             return None
         fields = {side: field for side, field in map(self._column, (part.this, part.expression)) if field}
         if len(fields) < 2:
@@ -141,7 +154,9 @@ class Sides:
         target, source = fields[self.target_alias], fields[self.source_alias]
         kinds = {_kind(target), _kind(source)}
         kind = kinds.pop()
-        return None if kinds or kind is None else Key(target.name, source.name, kind)
+        if kinds or kind is None:
+            return None
+        return Key(target.name, source.name, kind, null_safe=isinstance(part, exp.NullSafeEQ))
 
     def _limit(self, part: exp.Expr, reading: Reading) -> str | None:
         """A comparison of a target column with a literal of its kind."""
