@@ -244,3 +244,23 @@ def arrow_type(data_type: DataType) -> pa.DataType:
         case Struct(fields):
             return pa.struct([pa.field(f.name, arrow_type(f.type), nullable=f.nullable) for f in fields])
     raise UnsupportedFeatureError(f"type {data_type} has no Arrow equivalent", feature=str(data_type))
+
+
+def bare(schema: Schema) -> Schema:
+    """The schema without the metadata that only the format reads: small, and can be pickled."""
+    return Struct(tuple(_bare_field(column) for column in schema))
+
+
+def _bare_field(column: Field) -> Field:
+    return replace(column, type=_bare_type(column.type), metadata={})
+
+
+def _bare_type(data_type: DataType) -> DataType:
+    match data_type:
+        case Struct():
+            return bare(data_type)
+        case Array(element):
+            return replace(data_type, element=_bare_type(element))
+        case Map(key, value):
+            return replace(data_type, key=_bare_type(key), value=_bare_type(value))
+    return data_type

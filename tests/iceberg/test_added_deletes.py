@@ -37,9 +37,10 @@ ROWS = [{"id": number, "p": number % 2, "name": f"n{number}"} for number in rang
 class Lake:
     """A table with two data files, one for each ``p``, and commits of deletes."""
 
-    def __init__(self, root, version=3, *, partition_by=("p",)):
+    def __init__(self, root, version=3, *, partition_by=("p",), gate="true"):
         self.root = root
         self.writer = IcebergWriter(root, COLUMNS, format_version=version, partition_by=list(partition_by))
+        self.writer.properties["write.delete.equality-vector.enabled"] = gate
         for p in range(2):
             self.writer.add_file([row for row in ROWS if row["p"] == p])
         self.writer.commit()
@@ -223,6 +224,13 @@ def test_bad_deletes_are_refused_and_leave_nothing(lake):
         with pytest.raises(InvalidOperationError, match="expected vectors"):
             lake.commit(replace(positions, scope=DeleteScope(0, {"p": 1})))
     assert set(lake.root.rglob("metadata/*")) == before
+
+
+def test_the_gate_must_be_on_for_a_vector(tmp_path):
+    lake = Lake(tmp_path / "t", gate="false")
+    with pytest.raises(InvalidOperationError, match=r"equality-vector\.enabled is not true, expected full"):
+        lake.commit(lake.vector(1))
+    lake.commit(lake.rows(1))
 
 
 def test_an_unpartitioned_table_needs_no_other_spec(tmp_path):

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from delvec.connector.tasks import bare
 from delvec.deletes.equality import EqualityDeletes, EqualityLayer
 from delvec.deletes.equality_set import EqualityDeleteSet
 from delvec.deletes.loader import DeleteLoader
 from delvec.plan import ReadSchema, ScanPlan
-from delvec.schema import Struct, united
+from delvec.schema import Struct, bare, united
 
 _NO_FILES = np.zeros(0, np.int64)
 

@@ -260,10 +260,10 @@ class PushdownReader(Reader):
 
 def load(options: Mapping[str, str]) -> Relation:
     """The relation for the options of ``spark.read``."""
-    from delvec.connector import tasks  # noqa: PLC0415
     from delvec.connector.options import read_options  # noqa: PLC0415
     from delvec.formats import snapshot_of  # noqa: PLC0415
     from delvec.name_resolver import open_table, reference_to  # noqa: PLC0415
+    from delvec.schema import bare  # noqa: PLC0415
 
     request = read_options(options)
     reference = reference_to(request.path, catalog=request.catalog, relocate=request.relocate)
@@ -274,7 +274,7 @@ def load(options: Mapping[str, str]) -> Relation:
         table.storage.options,
         request.relocate,
         snapshot.base,
-        tasks.bare(snapshot.schema),
+        bare(snapshot.schema),
         request.choose(snapshot.schema),
         request.time_zone,
     )

@@ -14,7 +14,7 @@ from delvec.deletes.equality import EqualityDeletes
 from delvec.deletes.sets import DATA_FILE, DeleteSets
 from delvec.partition_spec import UNPARTITIONED, column_values
 from delvec.plan import ReadSchema, ScanPlan
-from delvec.schema import Array, DataType, Field, Map, Schema, Struct
+from delvec.schema import Schema, Struct, bare
 
 _MIB = 1024 * 1024
 LARGEST_PIECE = 128 * _MIB
@@ -128,26 +128,6 @@ def shapes(plan: ScanPlan, columns: Sequence[str]) -> tuple[ReadSchema, ...]:
     )
 
 
-def bare(schema: Schema) -> Schema:
-    """The schema without the metadata that only the format reads: small, and can be pickled."""
-    return Struct(tuple(_bare_field(column) for column in schema))
-
-
 def _selected_fields(schema: Schema, columns: Sequence[str]) -> Schema:
     by_name = {column.name: column for column in schema}
     return bare(Struct(tuple(by_name[name] for name in columns)))
-
-
-def _bare_field(column: Field) -> Field:
-    return replace(column, type=_bare_type(column.type), metadata={})
-
-
-def _bare_type(data_type: DataType) -> DataType:
-    match data_type:
-        case Struct():
-            return bare(data_type)
-        case Array(element):
-            return replace(data_type, element=_bare_type(element))
-        case Map(key, value):
-            return replace(data_type, key=_bare_type(key), value=_bare_type(value))
-    return data_type

@@ -1,7 +1,4 @@
-"""Writes position-delete files: Parquet files with a row for each deleted row of one data file.
-
-    file_path   string   the data file, as the metadata names it; field id 2147483546
-    pos         long     the row's position in it, ascending; field id 2147483545
+"""Stores position-delete files (`delvec.deletes.position_rows`) and describes them for manifests.
 
 Format version 3 has vectors instead (`vector_file`); these files are for version 2. A file deletes from one
 data file only, so it goes when that file goes, and the equal bounds of ``file_path`` say which one it is.
@@ -12,28 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from delvec import location
 from delvec.bitmap import Bitmap
-from delvec.deletes.position_file import FILE_PATH, POS
+from delvec.deletes.position_rows import FILE_PATH_ID, POS_ID, position_file
 from delvec.iceberg.entry_maps import BOUNDS, COUNTS, maps_of
 from delvec.iceberg.single_values import encode
 from delvec.row_delta import new_file_id
 from delvec.schema import Primitive
 from delvec.storage import Storage, in_parallel
-
-FILE_PATH_ID, POS_ID = 2147483546, 2147483545
-_FIELD_ID = "PARQUET:field_id"
-_SCHEMA = pa.schema(
-    [
-        pa.field(FILE_PATH, pa.string(), nullable=False, metadata={_FIELD_ID: str(FILE_PATH_ID)}),
-        pa.field(POS, pa.int64(), nullable=False, metadata={_FIELD_ID: str(POS_ID)}),
-    ]
-)
-_DELETE_TYPE = {"delete-type": "position"}
-
-_CODEC = "zstd"
 
 
 def store_position_deletes(
@@ -51,7 +35,8 @@ def store_position_deletes(
 
     def store(deletes: tuple[str, Bitmap]) -> tuple[str, int]:
         path = f"{folder}/deletes-{new_file_id()}.parquet".lstrip("/")
-        data = _file(*deletes)
+        name, rows = deletes
+        data = position_file({name: rows})
         storage.put(path, data)
         return location.join(storage.root, path), len(data)
 
@@ -63,18 +48,6 @@ def store_position_deletes(
         "referenced_data_file": pa.array(file_names, pa.string()),
     }
     return pa.table(places | _statistics(file_names, bitmaps))
-
-
-def _file(name: str, rows: Bitmap) -> bytes:
-    positions = pa.array(rows.to_numpy(), pa.int64())
-    names = pa.repeat(pa.scalar(name, pa.string()), len(positions))
-    table = pa.Table.from_arrays([names, positions], schema=_SCHEMA)
-    sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, table.schema, compression=_CODEC, store_schema=False) as writer:
-        writer.write_table(table)
-        writer.add_key_value_metadata(_DELETE_TYPE)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
 
 
 def _statistics(names: Sequence[str], bitmaps: Sequence[Bitmap]) -> dict[str, pa.Array]:

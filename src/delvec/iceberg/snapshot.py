@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from delvec.commit_retries import CommitRetries
+from delvec.deletes.write_options import DeleteWriteOptions
 from delvec.errors import FormatError, ObjectNotFoundError
 from delvec.iceberg import commit_retry, planning, write_properties
+from delvec.iceberg.delete_properties import delete_options
 from delvec.iceberg.file_index import FileIndex
 from delvec.iceberg.live_files import LiveFiles
 from delvec.iceberg.locations import Locations
@@ -69,6 +71,11 @@ class Snapshot:
         self.locations = opened.locations
         self.record = record
         self.schema_id = schema_id
+
+    @property
+    def delete_options(self) -> DeleteWriteOptions:
+        """How deletes are written, by the table's properties."""
+        return delete_options(self.properties, self.format_version)
 
     @property
     def is_draft(self) -> bool:

@@ -13,8 +13,10 @@ from delvec.chunked import one_chunk
 from delvec.deletes.encoding import DeleteEncoding
 from delvec.deletes.model import DeleteContent, DeleteFile, delete_files
 from delvec.deletes.validate import validate
+from delvec.deletes.write_options import VECTORS_SINCE
 from delvec.errors import InvalidOperationError
 from delvec.iceberg.delete_partitions import delete_rows, is_global, partition_columns
+from delvec.iceberg.delete_properties import VECTORS_OF_KEYS, has_vectors_of_keys
 from delvec.iceberg.key_statistics import key_statistics
 from delvec.iceberg.live_files import FILE_ID, SPEC_ID
 from delvec.iceberg.manifest import EQUALITY_DELETES, POSITION_DELETES
@@ -26,8 +28,6 @@ from delvec.storage import Storage
 
 if TYPE_CHECKING:
     from delvec.iceberg.snapshot import Snapshot
-
-_VECTORS_OF_KEYS_SINCE = 3
 
 
 def stored_delete_entries(
@@ -66,14 +66,19 @@ def _verify_allowed(file: DeleteFile, after: TableMetadata) -> None:
         raise InvalidOperationError(
             f"a position vector is among the added deletes, expected it in RowDelta.vectors: {file.location}"
         )
-    if is_vector and after.format_version < _VECTORS_OF_KEYS_SINCE:
+    if is_vector and after.format_version < VECTORS_SINCE:
         raise InvalidOperationError(
             f"a vector of keys is added to a table of format version {after.format_version}, expected "
-            f"{_VECTORS_OF_KEYS_SINCE} or more: {file.location}"
+            f"{VECTORS_SINCE} or more: {file.location}"
+        )
+    if is_vector and not has_vectors_of_keys(after.properties, after.format_version):
+        raise InvalidOperationError(
+            f"a vector of keys is added to a table whose property {VECTORS_OF_KEYS} is not true, expected "
+            f"full rows: {file.location}"
         )
     if file.content == DeleteContent.POSITION_DELETES and is_global(file):
         raise InvalidOperationError(f"position deletes have no partition, expected one: {file.location}")
-    if file.content == DeleteContent.POSITION_DELETES and after.format_version >= _VECTORS_OF_KEYS_SINCE:
+    if file.content == DeleteContent.POSITION_DELETES and after.format_version >= VECTORS_SINCE:
         raise InvalidOperationError(
             f"a position-delete file is added to a table of format version {after.format_version}, expected "
             f"vectors: {file.location}"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from delvec.errors import InvalidOperationError
-from delvec.iceberg import commit_retry
+from delvec.iceberg import commit_retry, delete_properties
 from delvec.iceberg.property_values import whole_number
 from delvec.row_delta import Isolation, Verb
 
@@ -105,6 +105,8 @@ def _verify(name: str, value: str) -> None:
         commit_retry.commit_retries({name: value})
     elif name == REWRITE_SHARE:
         rewrite_share({name: value})
+    elif name in delete_properties.PROPERTIES:
+        delete_properties.verify_properties({name: value})
 
 
 def verify_mode(name: str, mode: str) -> None:

@@ -149,8 +149,11 @@ class PuffinWriter:
         properties: Mapping[str, str] | None = None,
         snapshot_id: int = NOT_ASSIGNED,
         sequence_number: int = NOT_ASSIGNED,
+        compression_codec: str | None = None,
     ) -> BlobMetadata:
-        """Append ``data`` unchanged; returns its metadata with its offset."""
+        """Append ``data`` unchanged; returns its metadata with its offset. ``compression_codec``: how the
+        caller has compressed it.
+        """
         self._check_open()
         self._check_neighbours(blob_type)
         metadata = BlobMetadata(
@@ -160,6 +163,7 @@ class PuffinWriter:
             sequence_number=sequence_number,
             offset=self._offset,
             length=len(data),
+            compression_codec=compression_codec,
             properties=dict(properties or {}),
         )
         self._pieces.append(data)

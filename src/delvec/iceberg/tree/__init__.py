@@ -5,4 +5,9 @@ content_stats    the type of their statistics, and how statistics of different t
 profile_seed     the layout on disk: ids and names of fields
 manifest_file    manifests as Parquet files of this layout
 parquet_columns  columns of a Parquet file by field id
+validation       the rules of manifests: entry_rules, root_rules, leaf_rules
+root, live       the leaves of a snapshot and their masked positions; live entries with what they inherit
+commit, new_root, manifest_vectors    the root of the next snapshot
+flush, flush_deletes, new_leaves, limits   entries that leave the root for leaves
+manifest_files   the files of a tree, as commits and plans use them
 """
