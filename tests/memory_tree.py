@@ -36,6 +36,7 @@ from delvec.iceberg.tree.manifest_file import ManifestFile, read_manifest, write
 from delvec.iceberg.tree.manifest_files import StoredBlob, StoredManifest
 from delvec.iceberg.tree.new_root import Commit
 from delvec.iceberg.tree.root import Root, empty_root
+from delvec.iceberg.tree.validation import verify_leaf, verify_root
 
 STATUS = ("EXISTING", "ADDED", "DELETED")
 
@@ -64,7 +65,9 @@ class MemoryFiles:
         kind = "M" if content_type == DATA_MANIFEST else "DM"
         number = sum(name.startswith(kind) for name in self.leaves) + 1
         content = DATA_CONTENT if content_type == DATA_MANIFEST else DELETE_CONTENT
-        data = write_manifest(ManifestFile(content, entries))
+        leaf = ManifestFile(content, entries)
+        verify_leaf(leaf, content, f"{kind}{number}")
+        data = write_manifest(leaf)
         self.leaves[f"{kind}{number}"] = data
         self.stored.append(f"{kind}{number}")
         return StoredManifest(f"{kind}{number}", len(data))
@@ -115,7 +118,9 @@ class MemoryTree:
         )
         commit = Commit(100 + self.sequence, self.sequence, self.next_row_id)
         self.last = next_root(self.root, change, commit, files=self.files, limits=limits or self.limits)
-        self.root_file = write_manifest(ManifestFile(ROOT_CONTENT, self.last.root))
+        root = ManifestFile(ROOT_CONTENT, self.last.root)
+        verify_root(root, "root", snapshot_id=commit.snapshot_id, sequence_number=self.sequence)
+        self.root_file = write_manifest(root)
         self.root, self.next_row_id = (
             Root(read_manifest(self.root_file, "root").entries),
             self.last.next_row_id,

@@ -53,7 +53,7 @@ def new_vectors(
         "location": _of_stored(places, "location", pa.string()),
         "record_count": pa.array([mask.cardinality for mask in masks], pa.int64()),
         "file_size_in_bytes": _of_stored(places, "file_size", pa.int64()),
-        "partition_spec_id": pa.array([leaf.spec_id for leaf in leaves], pa.int32()),
+        "partition_spec_id": pa.array([max(leaf.spec_id, 0) for leaf in leaves], pa.int32()),
         "referenced_file": pa.array([leaf.location for leaf in leaves], pa.string()),
         "dv_offset": _of_stored(places, "offset", pa.int64()),
         "dv_size_in_bytes": _of_stored(places, "length", pa.int64()),
