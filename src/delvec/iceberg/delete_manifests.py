@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from delvec.chunked import Mask, one_chunk
-from delvec.iceberg.live_files import SPEC_ID
+from delvec.iceberg.live_entries import SPEC_ID
 from delvec.iceberg.manifest_facts import summaries_at
 from delvec.iceberg.single_values import decode
 from delvec.iceberg.stats import PARTITION

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from delvec.chunked import Rows, one_chunk, rows_of
 from delvec.deletes.model import DeleteFile, delete_files
 from delvec.errors import InvalidOperationError
-from delvec.iceberg.live_files import SPEC_ID
+from delvec.iceberg.live_entries import SPEC_ID
 from delvec.iceberg.metadata import TableMetadata
 from delvec.iceberg.metadata_updates import Update, add_spec
 from delvec.iceberg.new_entries import PUFFIN

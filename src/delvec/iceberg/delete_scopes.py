@@ -26,7 +26,7 @@ import pyarrow.types as pt
 
 from delvec.chunked import Mask, Rows, one_chunk
 from delvec.errors import FormatError
-from delvec.iceberg.live_files import SPEC_ID
+from delvec.iceberg.live_entries import SPEC_ID
 from delvec.iceberg.manifest import EQUALITY_DELETES, POSITION_DELETES
 from delvec.iceberg.stats import PARTITION, values_of
 from delvec.partition_spec import PartitionSpec

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from delvec import blob
 from delvec.chunked import Rows, one_chunk, rows_of
-from delvec.iceberg.live_files import FILE_ID, SPEC_ID, LiveFiles, manifests_of
+from delvec.iceberg.live_entries import FILE_ID, SPEC_ID, LiveEntries, manifests_of
 from delvec.iceberg.manifest import DELETED, POSITION
 from delvec.iceberg.manifest_changes import Removals
 from delvec.iceberg.metadata import TableMetadata
@@ -91,7 +91,7 @@ def _schema(base: Snapshot, delta: RowDelta) -> Schema:
     return base.schema if change is None or change.schema is None else change.schema
 
 
-def _changed_files(live: LiveFiles, delta: RowDelta) -> tuple[pa.Table, Rows]:
+def _changed_files(live: LiveEntries, delta: RowDelta) -> tuple[pa.Table, Rows]:
     """The files that lose rows and keep others, as ``RowDelta.vectors`` in ascending order; and the ids of
     files that lose all rows.
     """
@@ -103,7 +103,7 @@ def _changed_files(live: LiveFiles, delta: RowDelta) -> tuple[pa.Table, Rows]:
     return vectors.filter(pa.array(~is_emptied)), vectors.column("file_id").to_numpy()[is_emptied]
 
 
-def entries_of(live: LiveFiles, file_ids: Rows) -> pa.Table:
+def entries_of(live: LiveEntries, file_ids: Rows) -> pa.Table:
     """The live entries of data files by their ascending ids."""
     entries = live.entries(manifests_of(file_ids))
     return rows_of(entries, np.searchsorted(one_chunk(entries.column(FILE_ID)).to_numpy(), file_ids))
@@ -170,7 +170,7 @@ def _own_deletes(base: Snapshot, delta: RowDelta, removed: Rows, changed: pa.Tab
     return found.and_others(Removals.of_entries(live, entries))
 
 
-def _removed_entries(live: LiveFiles, removals: Removals, snapshot_id: int) -> pa.Table:
+def _removed_entries(live: LiveEntries, removals: Removals, snapshot_id: int) -> pa.Table:
     """The entries that are removed, as DELETED."""
     tables = []
     for number, positions in removals.by_manifest():

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from delvec.chunked import Rows, one_chunk, rows_of
 from delvec.iceberg.delete_manifests import needed_for
 from delvec.iceberg.delete_scopes import DeleteScopes, find_scopes
-from delvec.iceberg.live_files import FILE_ID, LiveFiles, manifests_of
+from delvec.iceberg.live_entries import FILE_ID, LiveEntries, manifests_of
 from delvec.iceberg.manifest_facts import ManifestFacts
 from delvec.iceberg.plan_tables import used_deletes
 from delvec.iceberg.stats import EntryFacts, SelectedFacts
@@ -44,7 +44,7 @@ class Candidates:
 class FileIndex:
     """The files of one snapshot."""
 
-    def __init__(self, live: LiveFiles, schema: Schema, specs: Mapping[int, PartitionSpec]) -> None:
+    def __init__(self, live: LiveEntries, schema: Schema, specs: Mapping[int, PartitionSpec]) -> None:
         self.live = live
         self._schema = schema
         self._specs = specs

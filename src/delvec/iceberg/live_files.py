@@ -1,27 +1,25 @@
 """The live files of a snapshot: the entries of its manifests, with what they inherit from the manifest list.
 
-    snapshot_id            of the manifest, where the entry has none
-    sequence numbers       of the manifest, where an added entry has none; 0 in version 1
-    first_row_id           where a data file has none: that of the manifest, plus the rows of the live files
-                           before it that have none either; null if the manifest has none
-
-An entry's ``file_id`` is the number of its manifest in the list and its position in the manifest, so that it
-is the same whichever manifests a plan reads.
+snapshot_id            of the manifest, where the entry has none
+sequence numbers       of the manifest, where an added entry has none; 0 in version 1
+first_row_id           where a data file has none: that of the manifest, plus the rows of the live files
+before it that have none either; null if the manifest has none
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delvec.chunked import Rows, one_chunk
+from delvec.chunked import one_chunk
 from delvec.errors import FormatError, UnsupportedFeatureError
 from delvec.iceberg import manifest_list
 from delvec.iceberg.avro_fields import typed
+from delvec.iceberg.live_entries import FILE_ID, MANIFEST_SHIFT, SPEC_ID, LiveEntries
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.manifest import ADDED, ENTRIES_SCHEMA, POSITION, Manifest, read_manifest
 from delvec.iceberg.manifest_cache import MANIFESTS
@@ -32,19 +30,11 @@ from delvec.partition_spec import PartitionField, PartitionSpec
 from delvec.schema import Decimal, Fixed, Primitive, arrow_type
 from delvec.storage import Storage, in_parallel
 
-_MANIFEST_SHIFT = 32
-_MAX_POSITION = 2**_MANIFEST_SHIFT - 1
-_FEW_ROWS = 512
-
-FILE_ID, SPEC_ID = "file_id", "spec_id"
+_MAX_POSITION = 2**MANIFEST_SHIFT - 1
 
 
-class LiveFiles:
-    """The live data files and delete files of one snapshot. Manifests are read when they are needed.
-
-    Its tables have the columns of ``manifest.ENTRIES_SCHEMA``, then ``file_id``, ``spec_id``, and a column
-    ``partition.<name>`` for each partition field of all specs, null where the file's spec does not have it.
-    """
+class LiveFiles(LiveEntries):
+    """The live files of a snapshot that has a manifest list."""
 
     def __init__(
         self,
@@ -55,65 +45,8 @@ class LiveFiles:
     ) -> None:
         self._storage = storage
         self._locations = locations
-        self._specs = specs
-        self._fields = {field.name: field for spec in specs.values() for field in spec.fields}
-        self.manifests = _manifests(storage, locations, record)
+        super().__init__(_manifests(storage, locations, record), specs)
         self._verify_specs()
-        contents = self.manifests.column("content").to_numpy()
-        self.data_manifests: Rows = np.flatnonzero(contents == manifest_list.DATA)
-        self.delete_manifests: Rows = np.flatnonzero(contents == manifest_list.DELETES)
-        self._loaded: dict[int, pa.Table] = {}
-        self._tables: dict[bytes, pa.Table] = {}
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of the tables."""
-        partition = [pa.field(PARTITION + f.name, arrow_type(f.type)) for f in self._fields.values()]
-        return pa.schema(
-            [*ENTRIES_SCHEMA, pa.field(FILE_ID, pa.int64()), pa.field(SPEC_ID, pa.int32()), *partition]
-        )
-
-    def is_loaded(self, numbers: Rows) -> bool:
-        """Whether these manifests are read already."""
-        return all(number in self._loaded for number in numbers.tolist())
-
-    def entries(self, numbers: Rows) -> pa.Table:
-        """The live entries of manifests, by their ascending rows in ``manifests``."""
-        key = numbers.tobytes()
-        table = self._tables.get(key)
-        if table is None:
-            missing = [number for number in numbers.tolist() if number not in self._loaded]
-            self._loaded.update(zip(missing, in_parallel(self._read, missing), strict=True))
-            table = _united([self._loaded[number] for number in numbers.tolist()], self.schema)
-            if len(numbers) in (len(self.data_manifests), len(self.delete_manifests)):
-                self._tables[key] = table
-        return table
-
-    def data(self) -> pa.Table:
-        """All live data files."""
-        return self.entries(self.data_manifests)
-
-    def deletes(self) -> pa.Table:
-        """All live delete files."""
-        return self.entries(self.delete_manifests)
-
-    def names(self, file_ids: pa.Array) -> pa.Array:
-        """The recorded paths of data files by their ids."""
-        ids = np.asarray(file_ids, dtype=np.int64)
-        entries = self.entries(manifests_of(ids))
-        rows = np.searchsorted(one_chunk(entries.column(FILE_ID)).to_numpy(), ids)
-        return one_chunk(entries.column("file_path").take(pa.array(rows)))
-
-    def file_ids(self, names: pa.Array) -> pa.Array:
-        """The ids of data files by their recorded paths; null for a file that is not live."""
-        entries = self.data()
-        rows = pc.index_in(names, value_set=one_chunk(entries.column("file_path")))
-        return one_chunk(entries.column(FILE_ID).take(rows))
-
-    def manifest_paths(self, file_ids: pa.Array) -> pa.Array:
-        """The recorded path of the manifest of each file."""
-        numbers = np.asarray(file_ids, dtype=np.int64) >> _MANIFEST_SHIFT
-        return one_chunk(self.manifests.column("path")).take(pa.array(numbers))
 
     def _read(self, number: int) -> pa.Table:
         row = self.manifests.slice(number, 1).to_pylist()[0]
@@ -151,7 +84,7 @@ class LiveFiles:
                 columns["first_row_id"], columns["record_count"], row["first_row_id"]
             )
         positions = one_chunk(columns[POSITION]).to_numpy()
-        columns[FILE_ID] = pa.array((number << _MANIFEST_SHIFT) + positions)
+        columns[FILE_ID] = pa.array((number << MANIFEST_SHIFT) + positions)
         columns[SPEC_ID] = pa.repeat(pa.scalar(row["spec_id"], pa.int32()), count)
         columns |= self._partition_columns(manifest, self._specs[row["spec_id"]])
         return pa.table(columns, schema=self.schema)
@@ -180,11 +113,6 @@ class LiveFiles:
                     f"{', '.join(map(str, sorted(self._specs)))}",
                     path=path.as_py(),
                 )
-
-
-def manifests_of(file_ids: Rows) -> Rows:
-    """The rows in ``LiveFiles.manifests`` of the manifests that list these files, ascending."""
-    return np.unique(file_ids >> _MANIFEST_SHIFT)
 
 
 def _manifests(storage: Storage, locations: Locations, record: SnapshotRecord | None) -> pa.Table:
@@ -218,14 +146,6 @@ def _listed_in_metadata(storage: Storage, locations: Locations, record: Snapshot
 
     spec_ids = in_parallel(spec_id, record.manifests)
     return manifest_list.of_paths(record.manifests, spec_ids, record.snapshot_id)
-
-
-def _united(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
-    """The rows of all tables. Many small ones become one chunk, so that columns are read in few steps."""
-    if not tables:
-        return schema.empty_table()
-    table = pa.concat_tables(tables)
-    return table.combine_chunks() if len(table) < _FEW_ROWS * len(tables) else table
 
 
 def _filled(column: pa.ChunkedArray, value: int | None) -> pa.ChunkedArray:

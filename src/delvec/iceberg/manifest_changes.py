@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delvec.chunked import Rows, one_chunk
+from delvec.chunked import Rows
 from delvec.errors import FormatError
-from delvec.iceberg.live_files import LiveFiles
+from delvec.iceberg.live_entries import LiveEntries
 from delvec.iceberg.manifest import DELETED, EXISTING, POSITION
 from delvec.iceberg.manifest_list import DATA, DELETES, MANIFESTS_SCHEMA
 from delvec.iceberg.manifest_properties import ManifestProperties
@@ -41,7 +41,7 @@ _NOTHING: Rows = np.array([], np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Removals:
-    """Entries of the parent's manifests to remove: the rows of the manifests in ``LiveFiles.manifests``, and
+    """Entries of the parent's manifests to remove: rows of the manifests in ``LiveEntries.manifests``, and
     positions in these manifests.
     """
 
@@ -54,13 +54,9 @@ class Removals:
         return cls(file_ids >> 32, file_ids & 0xFFFFFFFF)
 
     @classmethod
-    def of_entries(cls, live: LiveFiles, entries: pa.StructArray) -> Removals:
-        """Entries by the recorded path of their manifest and their position (``plan.entry``)."""
-        numbers = pc.index_in(entries.field("manifest"), value_set=one_chunk(live.manifests.column("path")))
-        if numbers.null_count:
-            path = entries.field("manifest").filter(numbers.is_null())[0].as_py()
-            raise FormatError("manifest of a delete is not in the snapshot", path=path)
-        return cls(numbers.to_numpy().astype(np.int64), entries.field("position").to_numpy())
+    def of_entries(cls, live: LiveEntries, entries: pa.StructArray) -> Removals:
+        """Deletes by the recorded path of their manifest and their position (``plan.entry``)."""
+        return cls(live.delete_rows(entries).to_numpy(), entries.field("position").to_numpy())
 
     def and_others(self, others: Removals) -> Removals:
         pairs = np.unique(
@@ -91,7 +87,7 @@ class NewManifest:
 
 @dataclass(frozen=True, slots=True)
 class ManifestChanges:
-    """The manifests of the new snapshot. ``kept``: rows of ``LiveFiles.manifests``, in their order.
+    """The manifests of the new snapshot. ``kept``: rows of ``LiveEntries.manifests``, in their order.
 
     ``replaced``: how many manifests of the parent are rewritten or merged.
     """
@@ -109,7 +105,7 @@ class ManifestChanges:
 class ManifestPlanner:
     """Finds the manifests of a new snapshot on top of ``live``, in ``metadata`` as it will be then."""
 
-    live: LiveFiles
+    live: LiveEntries
     metadata: TableMetadata
     specs: Mapping[int, PartitionSpec]
     snapshot_id: int
@@ -238,7 +234,7 @@ def _bins(
 
 def manifests_table(
     changes: ManifestChanges,
-    live: LiveFiles,
+    live: LiveEntries,
     specs: Mapping[int, PartitionSpec],
     paths: Sequence[str],
     *,

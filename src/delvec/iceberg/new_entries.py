@@ -8,10 +8,11 @@ import pyarrow as pa
 
 from delvec.chunked import one_chunk
 from delvec.errors import InvalidOperationError
-from delvec.iceberg.live_files import SPEC_ID
+from delvec.iceberg.live_entries import SPEC_ID
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.manifest import ADDED, DATA_FILE, POSITION_DELETES
 from delvec.iceberg.stats import PARTITION
+from delvec.iceberg.tree.entries import CONTENT_STATS
 from delvec.partition_spec import PartitionSpec
 from delvec.row_delta import RowDelta
 
@@ -67,7 +68,7 @@ def delete_entries(data: pa.Table, deletes: pa.Table, locations: Locations, *, s
         **{name: deletes.column(name) for name in deletes.column_names if name != "location"},
     }
     for name in data.column_names:
-        if name.startswith(PARTITION):
+        if name.startswith(PARTITION) or name == CONTENT_STATS:
             columns[name] = data.column(name)
     return added_entries(data.schema, columns, count, snapshot_id)
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from delvec.chunked import Mask, Rows, one_chunk
 from delvec.iceberg.delete_scopes import NONE, PUFFIN, DeleteScopes, referenced_files
-from delvec.iceberg.live_files import FILE_ID, SPEC_ID, LiveFiles
+from delvec.iceberg.live_entries import FILE_ID, SPEC_ID, LiveEntries
 from delvec.iceberg.manifest import EQUALITY_DELETES, POSITION
 from delvec.iceberg.stats import PARTITION
 from delvec.plan import (
@@ -40,7 +40,7 @@ def columns_of_files(entries: pa.Table) -> pa.Table:
 
 
 def files_table(
-    live: LiveFiles | None,
+    live: LiveEntries | None,
     locations: Locations,
     entries: pa.Table,
     *,
@@ -97,7 +97,7 @@ def used_deletes(scopes: DeleteScopes, rows: Rows) -> tuple[DeleteScopes, Rows]:
     )
 
 
-def deletes_table(live: LiveFiles | None, locations: Locations, deletes: pa.Table) -> pa.Table:
+def deletes_table(live: LiveEntries | None, locations: Locations, deletes: pa.Table) -> pa.Table:
     """``ScanPlan.deletes`` of these entries."""
     count = len(deletes)
     is_equality = pc.equal(one_chunk(deletes.column("content")), EQUALITY_DELETES)
@@ -130,7 +130,7 @@ def _row_versions(entries: pa.Table) -> pa.Array:
     return pc.if_else(has_ids, one_chunk(entries.column("sequence_number")), pa.scalar(None, pa.int64()))
 
 
-def _entries(live: LiveFiles | None, entries: pa.Table) -> pa.Array:
+def _entries(live: LiveEntries | None, entries: pa.Table) -> pa.Array:
     if live is None:
         return pa.nulls(len(entries), _ENTRY)
     manifests = live.manifest_paths(one_chunk(entries.column(FILE_ID)))

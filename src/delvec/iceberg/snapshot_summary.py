@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec.iceberg.delete_scopes import PUFFIN
-from delvec.iceberg.live_files import SPEC_ID
+from delvec.iceberg.live_entries import SPEC_ID
 from delvec.iceberg.manifest import ADDED, DATA_FILE, DELETED, EQUALITY_DELETES, POSITION_DELETES
 from delvec.iceberg.stats import PARTITION
 from delvec.version import __version__

@@ -18,7 +18,7 @@ from delvec.errors import InvalidOperationError
 from delvec.iceberg.delete_partitions import delete_rows, is_global, partition_columns
 from delvec.iceberg.delete_properties import VECTORS_OF_KEYS, has_vectors_of_keys
 from delvec.iceberg.key_statistics import key_statistics
-from delvec.iceberg.live_files import FILE_ID, SPEC_ID
+from delvec.iceberg.live_entries import FILE_ID, SPEC_ID
 from delvec.iceberg.manifest import EQUALITY_DELETES, POSITION_DELETES
 from delvec.iceberg.manifest_changes import Removals
 from delvec.iceberg.metadata import TableMetadata
