@@ -339,6 +339,15 @@ class VectorsDroppable(Protocol):
 
 
 @runtime_checkable
+class DeletesListed(Protocol):
+    """A snapshot of a format whose deletes can outlive the data files that they apply to."""
+
+    def live_deletes(self) -> pa.Table:
+        """All live deletes as rows of ``ScanPlan.deletes``, also those that apply to no live data file."""
+        ...
+
+
+@runtime_checkable
 class Restorable(Protocol):
     """A table that can have the state of an older version again."""
 

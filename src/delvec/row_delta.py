@@ -200,6 +200,7 @@ class WriteRules:
                       ``RowDelta.vectors``, and the format stores the rows in its form; with REWRITE the
                       engine writes the remaining rows of a file to a new file
     measured          the columns that new files need statistics of
+    vectors_since     the version of the table's format from which deletes are vectors; None: this one or none
     rewrite_share     if more than this share of a file's rows would be deleted, old deletes included, the
                       file is rewritten instead; None: never
     append_only       no row may be removed
@@ -237,6 +238,7 @@ class WriteRules:
     compacted_file_size: int = 1 << 30
     clustered_by: tuple[str, ...] = ()
     store_vectors: StoreVectors | None = None
+    vectors_since: int | None = None
     rewrite_share: float | None = None
     change: MetadataChange | None = None
 
@@ -337,6 +339,7 @@ class Operation(Enum):
     KEEP_VECTOR_FILES = "keep vector files of older versions"
     EMPTY = "empty"
     DROP_VECTORS = "drop vectors"
+    REWRITE_DELETES = "rewrite deletes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +356,7 @@ class Request:
     vacuum       the run of VACUUM_START and VACUUM_END
     zorder_by    the columns that COMPACT sorts rows by
     statistics   whether CONVERT measured the columns of the files
+    deletes_to   what REWRITE_DELETES stores deletes as
     """
 
     operation: Operation
@@ -366,6 +370,7 @@ class Request:
     vacuum: VacuumRecord | None = None
     zorder_by: tuple[str, ...] = ()
     statistics: bool = True
+    deletes_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -500,6 +505,7 @@ class Won:
     removed      files that it removed
     rearranged   those of ``removed`` whose rows are now live in the files ``carried``, as after a compaction
     vectors      files in which it deleted rows
+    stored_again   files whose deleted rows it only stored in another place: no row of them was deleted
     """
 
     version: int
@@ -513,3 +519,4 @@ class Won:
     rearranged: pa.Array = field(default_factory=no_files)
     carried: pa.Array = field(default_factory=no_files)
     vectors: pa.Array = field(default_factory=no_files)
+    stored_again: pa.Array = field(default_factory=no_files)

@@ -28,6 +28,7 @@ from delvec.spark.convert import PartitionColumns, convert, plan_conversion
 from delvec.spark.count import count_rows
 from delvec.spark.delete import delete
 from delvec.spark.delete_keys import delete_keys
+from delvec.spark.delete_rewrite import VECTORS, DeleteRewrite, DeletesRewritten
 from delvec.spark.drop_vectors import VectorsDropped, drop_vectors
 from delvec.spark.dry_run import (
     Preview,
@@ -49,6 +50,7 @@ from delvec.spark.optimize import optimize
 from delvec.spark.progress import tell
 from delvec.spark.python_rows import frame_of
 from delvec.spark.restore import RestoreResult, restore
+from delvec.spark.rewrite_deletes import rewrite_deletes
 from delvec.spark.session import (
     session_storage_options,
     sql_settings,
@@ -454,6 +456,30 @@ class Table:
                 compaction,
                 dry_run=dry_run,
             )
+
+    def rewrite_deletes(
+        self,
+        to: str = VECTORS,
+        where: Condition = None,
+        encoding: str | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> DeletesRewritten:
+        """Store deletes in another form, in one commit. No row changes.
+
+        ``to``: ``deletion-vector`` makes position vectors of position-delete files and of all equality
+        deletes; ``position-deletes`` makes position-delete files of equality deletes, in format versions
+        without vectors; ``equality-vector`` makes vectors of keys of equality-delete files, without reading
+        data. ``where`` selects partitions: a delete that also applies to others stays. ``encoding``:
+        ``deletion-vector`` makes vectors also of keys that are far apart.
+        """
+        rewrite = DeleteRewrite(to, where, encoding)
+        rewrite.verify()
+        result = self._change(
+            Verb.REWRITE_DELETES, lambda target: rewrite_deletes(target, rewrite, dry_run=dry_run)
+        )
+        assert isinstance(result, DeletesRewritten)
+        return result
 
     def set_properties(self, properties: Mapping[str, str | None]) -> OperationResult:
         """Set properties of the table; None removes a property."""

@@ -54,7 +54,9 @@ def contended_files(
 ) -> list[ContendedFile]:
     """The files of the delta that a concurrent commit changed or removed, in the order of their ids."""
     changed = pa.concat_arrays([one_chunk(delta.vectors.column("file_id")), one_chunk(delta.removed)])
-    by_file = winners.first_change(changed)
+    # A removed file loses its deletes too, so it does not matter where they were stored.
+    again = winners.first_storing_again(one_chunk(delta.vectors.column("file_id")))
+    by_file = again | winners.first_change(changed)
     ids = pa.array(sorted(by_file), pa.int64())
     if not len(ids):
         return []

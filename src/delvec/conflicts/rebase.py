@@ -11,6 +11,8 @@ to the newest version.
     added     kept: new files conflict with nothing
 
 A compaction changes no row. It loses only the groups whose files another commit changed (`kept_groups`).
+Rewriting deletes changes no row either: the deletes that it removes must not apply to newer files
+(`removed_deletes`).
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from delvec.chunked import one_chunk
 from delvec.conflicts.contended_files import ContendedFile, contended_files, united_vector
 from delvec.conflicts.kept_groups import kept_groups
 from delvec.conflicts.probe import ConflictProbe
+from delvec.conflicts.removed_deletes import applying_to, still_live
 from delvec.conflicts.verb_pairs import RULES, Rule
 from delvec.conflicts.winners import Winners, changes_rows, may_move_rows, removes_rows
 from delvec.deletes.loader import DeleteLoader
@@ -118,7 +121,12 @@ class _Rebase:
         ids = _file_ids(delta)
         verify_applied(self.newest.plan(among=self.winners.newest_ids(ids).drop_null()))
         files = contended_files(delta, self.base, self.newest, self.winners, self.loader)
-        conflict = self._files_conflict(files) or self._read_rows_conflict() or self._new_rows_conflict()
+        conflict = (
+            self._files_conflict(files)
+            or self._read_rows_conflict()
+            or self._new_rows_conflict()
+            or self._removed_deletes_conflict()
+        )
         if conflict is not None:
             return conflict
         united = [row for file in files if (row := united_vector(file)) is not None]
@@ -128,6 +136,7 @@ class _Rebase:
             removed=self._moved(delta.removed).drop_null(),
             rewritten=self._moved(delta.rewritten).drop_null(),
             vectors=self._moved_vectors(united),
+            removed_deletes=still_live(delta.removed_deletes, self.newest),
             counts=_without(delta.counts, _overlap(files)),
         )
         return Rebased(after, sum(row["deleted"] > 0 for row in united))
@@ -161,6 +170,12 @@ class _Rebase:
         """
         if not file.overlap and file.now is not None:
             return None
+        if self.delta.verb == Verb.REWRITE_DELETES:
+            return (
+                f"it removed file {file.name}, whose deletes this operation rewrites"
+                if file.now is None
+                else None
+            )
         snapshot = self.delta.read.isolation == Isolation.SNAPSHOT
         if self.delta.verb == Verb.DELETE and not (snapshot and any(map(may_move_rows, self.winners.won))):
             return None
@@ -203,6 +218,23 @@ class _Rebase:
         condition = self.delta.read.condition
         rows = "that this operation would have read" if condition is None else f"that matches {condition!r}"
         return Conflict.with_commit(self.winners.adding(file_id), f"it added or changed a row {rows}")
+
+    def _removed_deletes_conflict(self) -> Conflict | None:
+        """The deletes that this operation removes must apply to no file that is new since the base. Those
+        that it stores in another form must still be there.
+        """
+        removed = self.delta.removed_deletes
+        if not len(removed):
+            return None
+        new = self.winners.files_since()
+        file_id = applying_to(removed, self.newest, new) if len(new) else None
+        if file_id is not None:
+            reason = "it added a file to which a delete applies that this operation removes"
+            return Conflict.with_commit(self.winners.adding(file_id), reason)
+        if len(self.delta.added_deletes) and len(still_live(removed, self.newest)) < len(removed):
+            reason = "it removed a delete that this operation stores in another form"
+            return Conflict.with_commit(self.winners.won[-1], reason)
+        return None
 
     def _conflicts_with_new_rows(self) -> bool:
         """Whether a new row that the statement would have read is a conflict. For a MERGE it always is: the

@@ -45,15 +45,15 @@ _TOP, _CHECK, _REPLAN, _KEEP, _KEYS, _RERUN = Rule
 
 # A column for each losing verb, in the order of _LOSERS. A change of properties is committed on top of rows.
 _BY_WINNER = {
-    Verb.APPEND: (_TOP, _CHECK, _CHECK, _CHECK, _REPLAN, _TOP, _KEYS, _TOP, _TOP, _TOP),
+    Verb.APPEND: (_TOP, _CHECK, _CHECK, _CHECK, _REPLAN, _TOP, _CHECK, _TOP, _TOP, _TOP),
     Verb.DELETE: (_TOP, _CHECK, _CHECK, _CHECK, _REPLAN, _KEEP, _CHECK, _TOP, _TOP, _TOP),
-    Verb.UPDATE: (_TOP, _CHECK, _CHECK, _CHECK, _REPLAN, _KEEP, _KEYS, _TOP, _TOP, _TOP),
-    Verb.MERGE: (_TOP, _CHECK, _CHECK, _CHECK, _REPLAN, _KEEP, _KEYS, _TOP, _TOP, _TOP),
-    Verb.REPLACE: (_TOP, _CHECK, _CHECK, _CHECK, _REPLAN, _KEEP, _KEYS, _TOP, _TOP, _TOP),
+    Verb.UPDATE: (_TOP, _CHECK, _CHECK, _CHECK, _REPLAN, _KEEP, _CHECK, _TOP, _TOP, _TOP),
+    Verb.MERGE: (_TOP, _CHECK, _CHECK, _CHECK, _REPLAN, _KEEP, _CHECK, _TOP, _TOP, _TOP),
+    Verb.REPLACE: (_TOP, _CHECK, _CHECK, _CHECK, _REPLAN, _KEEP, _CHECK, _TOP, _TOP, _TOP),
     Verb.COMPACT: (_TOP, _CHECK, _CHECK, _CHECK, _REPLAN, _KEEP, _CHECK, _TOP, _TOP, _TOP),
     Verb.REWRITE_DELETES: (_TOP, _CHECK, _CHECK, _CHECK, _REPLAN, _KEEP, _CHECK, _TOP, _TOP, _TOP),
-    Verb.DELETE_KEYS: (_TOP, _TOP, _KEYS, _KEYS, _REPLAN, _KEYS, _KEYS, _TOP, _TOP, _TOP),
-    Verb.UPSERT: (_TOP, _CHECK, _KEYS, _KEYS, _REPLAN, _KEYS, _KEYS, _TOP, _TOP, _TOP),
+    Verb.DELETE_KEYS: (_TOP, _TOP, _KEYS, _KEYS, _REPLAN, _KEYS, _CHECK, _TOP, _TOP, _TOP),
+    Verb.UPSERT: (_TOP, _CHECK, _KEYS, _KEYS, _REPLAN, _KEYS, _CHECK, _TOP, _TOP, _TOP),
     Verb.ALTER: (_RERUN,) * len(_LOSERS),
 }
 

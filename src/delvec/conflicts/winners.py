@@ -19,7 +19,7 @@ from delvec.row_delta import Won
 _CHANGING = ("vectors", "added", "removed")
 """The columns of ``Won`` whose files the commit changed or removed."""
 
-_ROLES = (*_CHANGING, "rearranged", "carried")
+_ROLES = (*_CHANGING, "rearranged", "carried", "stored_again")
 
 
 class Winners:
@@ -50,10 +50,14 @@ class Winners:
             for file_id in _among(self._ids[number, role], file_ids).to_pylist()
         }
 
+    def first_storing_again(self, file_ids: pa.Array) -> dict[int, Won]:
+        """Those of these files of the base whose deleted rows a commit stored in another place."""
+        return self._first("stored_again", file_ids)
+
     def touched(self, file_ids: pa.Array) -> pa.Array:
         """Those of these files of the base that a commit changed, removed or recorded again."""
-        ids = pa.concat_arrays([pa.array([], pa.int64()), *self._ids.values()])
-        return _among(file_ids, ids)
+        roles = [ids for (_, role), ids in self._ids.items() if role != "stored_again"]
+        return _among(file_ids, pa.concat_arrays([pa.array([], pa.int64()), *roles]))
 
     def rearranging(self, file_ids: pa.Array) -> Won | None:
         """The first commit that moved the rows of one of these files of the base to other files."""
@@ -72,10 +76,13 @@ class Winners:
 
     def deleting(self, file_ids: pa.Array) -> dict[int, Won]:
         """Those of these files of the base in which a commit deleted rows, with the first such commit."""
+        return self._first("vectors", file_ids)
+
+    def _first(self, role: str, file_ids: pa.Array) -> dict[int, Won]:
         return {
             file_id: self.won[number]
             for number in reversed(range(len(self.won)))
-            for file_id in _among(self._ids[number, "vectors"], file_ids).to_pylist()
+            for file_id in _among(self._ids[number, role], file_ids).to_pylist()
         }
 
     def new_files(self) -> pa.Array:
@@ -87,6 +94,12 @@ class Winners:
             if len(_among(won.rearranged, names)):
                 names = _joined([names, won.carried]).unique()
         return self._newest.file_ids(names).drop_null()
+
+    def files_since(self) -> pa.Array:
+        """All files of the newest version that were not in the base."""
+        return self._newest.file_ids(
+            _joined([names for won in self.won for names in (won.added, won.carried)]).unique()
+        ).drop_null()
 
     def adding(self, file_id: int) -> Won:
         """The commit that added this file of the newest version."""

@@ -61,6 +61,26 @@ def match_equality_files(plan: ScanPlan) -> DeleteMatches:
     return DeleteMatches(files[applies], deletes[applies])
 
 
+def applied_deletes(plan: ScanPlan) -> Mask:
+    """For each of the plan's deletes whether it applies to any of the plan's files. A position file that the
+    files of a partition share counts for each of them that has no vector.
+    """
+    applied = np.zeros(len(plan.deletes), np.bool_)
+    applied[match_deletes(plan).delete] = True
+    applied[pc.equal(plan.deletes.column("kind"), EQUALITY_FILE).to_numpy()] = False
+    group = plan.files.column("delete_group")
+    has_group = pc.is_valid(group).to_numpy()
+    oldest = np.full(len(plan.delete_groups), np.iinfo(np.int64).max)
+    data = pc.fill_null(plan.files.column("data_sequence"), _UNKNOWN).to_numpy()
+    np.minimum.at(oldest, pc.drop_null(group).to_numpy(), data[has_group])
+    sequence = pc.fill_null(plan.deletes.column("sequence"), np.iinfo(np.int64).max).to_numpy()
+    is_equality = pc.equal(plan.deletes.column("kind"), EQUALITY_FILE).to_numpy()
+    for number in np.unique(pc.drop_null(group).to_numpy()).tolist():
+        members = np.array(plan.delete_groups[number], np.int64)
+        applied[members] |= is_equality[members] & (sequence[members] > oldest[number])
+    return applied
+
+
 def _expand_groups(plan: ScanPlan, *, equality: bool = False) -> tuple[Rows, Rows]:
     """Each file that has a group, paired with each delete of the group: equality files, or all others."""
     shared = _expand(plan, "delete_group", equality=equality)

@@ -67,6 +67,12 @@ def plan(
     )
 
 
+def live_deletes(snapshot: Snapshot) -> pa.Table:
+    """All live deletes, as ``ScanPlan.deletes``."""
+    live = snapshot.files.live
+    return deletes_table(live, snapshot.locations, live.deletes())
+
+
 def names(snapshot: Snapshot, file_ids: pa.Array) -> pa.Array:
     """The recorded locations of files by their ids."""
     return snapshot.files.live.names(file_ids)

@@ -63,6 +63,7 @@ def write_rules(snapshot: Snapshot, verb: Verb) -> WriteRules:
         row_version=LINEAGE[1] if has_lineage else None,
         target_file_size=file_size,
         compacted_file_size=file_size,
+        vectors_since=None if has_lineage else LINEAGE_VERSION,
         rewrite_share=_rewrite_share(snapshot),
     )
 
@@ -96,7 +97,8 @@ def _verify_writable(snapshot: Snapshot) -> None:
 
 
 def _delete_form(snapshot: Snapshot, verb: Verb) -> DeleteForm:
-    if not write_properties.merges_on_read(snapshot.properties, verb):
+    # Rewriting deletes is a request for delete files, also where statements rewrite data files.
+    if verb is not Verb.REWRITE_DELETES and not write_properties.merges_on_read(snapshot.properties, verb):
         return DeleteForm.REWRITE
     return DeleteForm.VECTOR if snapshot.format_version >= LINEAGE_VERSION else DeleteForm.POSITION_FILE
 

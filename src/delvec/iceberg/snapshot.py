@@ -157,6 +157,10 @@ class Snapshot:
         except ObjectNotFoundError as error:
             raise self._missing(error) from error
 
+    def live_deletes(self) -> pa.Table:
+        """All live deletes as rows of ``ScanPlan.deletes``, also those that apply to no live data file."""
+        return planning.live_deletes(self)
+
     def names(self, file_ids: pa.Array) -> pa.Array:
         """The recorded locations of files by their ids."""
         return planning.names(self, file_ids)

@@ -148,6 +148,7 @@ def _won(
         rearranged=removed if is_replace else nothing,
         carried=added if is_replace else nothing,
         vectors=nothing if is_replace else vectors,
+        stored_again=vectors if is_replace else nothing,
     )
 
 

@@ -108,6 +108,20 @@ class LayerJoin:
         )
 
 
+def only_left_out(frame: DataFrame, joins: Sequence[LayerJoin]) -> DataFrame:
+    """The rows of ``frame`` that ``LayerJoin.left_out`` of one of the joins leaves out, each of them once."""
+    if len(joins) == 1 and joins[0].kept is None and joins[0].deleted is not None:
+        return frame.join(joins[0].deleted, F.expr(joins[0].condition), "left_semi")
+    is_deleted = []
+    for join in joins:
+        if join.kept is not None:
+            is_deleted.append(f"NOT ({join.kept})")
+        if join.deleted is not None:  # a row has one match at most, whose last column is never null
+            frame = frame.join(join.deleted, F.expr(join.condition), "left")
+            is_deleted.append(f"{join.deleted.columns[-1]} IS NOT NULL")
+    return frame.where(" OR ".join(is_deleted) or "false")
+
+
 def layer_joins(
     spark: SparkSession, deletes: EqualityDeletes, keys: Sequence[EqualityDeleteSet | DataFrame], prefix: str
 ) -> list[LayerJoin]:

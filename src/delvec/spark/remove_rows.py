@@ -50,11 +50,7 @@ def remove_rows(target: Target, plan: ScanPlan, rows_found: FoundRows) -> Remova
     verify_applied(plan)
     if not rows_found.count:
         return Removal(pa.array([], pa.int64()), VECTORS_SCHEMA.empty_table())
-    changed, vectors = (
-        _stored(plan, rows_found.stored)
-        if rows_found.stored is not None
-        else _united(target, plan, rows_found)
-    )
+    changed, vectors = united_vectors(target, plan, rows_found)
     emptied, rewrite = decide(target.rules, changed, vectors.column("cardinality"))
     is_removed = emptied | rewrite
     removed = vectors.column("file_id").filter(pa.array(is_removed)).combine_chunks()
@@ -63,6 +59,15 @@ def remove_rows(target: Target, plan: ScanPlan, rows_found: FoundRows) -> Remova
         written = _rewrite(target, changed.at(np.flatnonzero(rewrite)), vectors.filter(pa.array(rewrite)))
     rewritten = vectors.column("file_id").filter(pa.array(rewrite)).combine_chunks()
     return Removal(removed, vectors.filter(pa.array(~is_removed)), written, rewritten)
+
+
+def united_vectors(target: Target, plan: ScanPlan, rows_found: FoundRows) -> tuple[ScanPlan, pa.Table]:
+    """The plan of the files in which rows were found, and their new vectors in the same order: the rows that
+    were deleted by position before, and the rows found.
+    """
+    if rows_found.stored is not None:
+        return _stored(plan, rows_found.stored)
+    return _united(target, plan, rows_found)
 
 
 def decide(

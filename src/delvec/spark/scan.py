@@ -30,7 +30,14 @@ from delvec.partition_spec import PartitionSpec, column_values
 from delvec.plan import ScanPlan
 from delvec.schema import Field, Primitive, Schema
 from delvec.spark.arrow_frame import frame_of_table
-from delvec.spark.equality_join import KeyedJoin, LayerJoin, by_file, layer_joins, load_equality
+from delvec.spark.equality_join import (
+    KeyedJoin,
+    LayerJoin,
+    by_file,
+    layer_joins,
+    load_equality,
+    only_left_out,
+)
 from delvec.spark.file_groups import NUMBER, FileGroup, FileKey, file_groups, verify_listed_once
 from delvec.spark.file_paths import METADATA, ROW_INDEX, FileReader, number_of, shown_alike, sql_text
 from delvec.spark.first_deletes import (
@@ -139,6 +146,17 @@ def scan_deleted_by_value(
     return [group.deleted_by_value() for group in groups if group.group.equality is not None]
 
 
+def places_deleted_by_value(
+    spark: SparkSession, plan: ScanPlan, storage: Storage, loader: DeleteLoader
+) -> list[DataFrame]:
+    """The places of the rows that deletes by value delete, in the columns ``place_columns``: a frame for each
+    scan. Rows that are also deleted by position are among them. A plan that lists a file twice is refused.
+    """
+    verify_listed_once(plan)
+    groups = _group_scans(spark, plan, storage, loader)
+    return [group.places_deleted_by_value() for group in groups if group.group.equality is not None]
+
+
 def _group_scans(
     spark: SparkSession,
     plan: ScanPlan,
@@ -229,6 +247,13 @@ class _GroupScan:
         frame = only_with_first_delete(frame, joins, name)
         deleted_by = f"{name} AS {self.further.deleted_by}"
         return selected(frame, [*self._columns(), deleted_by, *self._position()])
+
+    def places_deleted_by_value(self) -> DataFrame:
+        """The places of the rows that are deleted by value, whether they are deleted by position or not."""
+        joins, files = self._equality_joins(), self._read()
+        frame, place = self._with_place(files, located=True)
+        frame = self._with_files(frame, place, self._file_key(files), located=True, joins=joins)
+        return only_left_out(self._with_keys(frame, joins), joins).select(*place_columns(self.table_schema))
 
     def _without_positions(self, joins: Sequence[KeyedJoin]) -> DataFrame:
         """The rows that are not deleted by position, with what ``joins`` need to know about their files."""

@@ -229,7 +229,7 @@ def _rules_loader(
     @functools.cache
     def rules() -> WriteRules:
         resolved = snapshot.rules(verb, change)
-        if verb not in (Verb.DELETE, Verb.DELETE_KEYS, Verb.ALTER):
+        if verb not in (Verb.DELETE, Verb.DELETE_KEYS, Verb.REWRITE_DELETES, Verb.ALTER):
             for column in resolved.schema:
                 verify_spark_type(column)
         return resolved
