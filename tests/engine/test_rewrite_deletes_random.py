@@ -1,4 +1,4 @@
-"""Random tables with every kind of delete, rewritten: the rows of the newest and of every older version stay."""
+"""Random tables with every kind of delete, rewritten: the newest and every older version keep their rows."""
 
 from __future__ import annotations
 

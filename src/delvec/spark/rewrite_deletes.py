@@ -37,7 +37,7 @@ from delvec.row_delta import (
     Verb,
 )
 from delvec.spark.commit_and_rerun import StatementProbe, settle
-from delvec.spark.delete_rewrite import POSITIONS, VECTORS, DeleteRewrite, DeletesRewritten
+from delvec.spark.delete_rewrite import KEY_VECTORS, POSITIONS, VECTORS, DeleteRewrite, DeletesRewritten
 from delvec.spark.file_paths import file_path, location_of
 from delvec.spark.find_rows import find
 from delvec.spark.partition_condition import files_of_partitions
@@ -77,6 +77,8 @@ def rewrite_deletes(
 def _verify_form(target: Target, to: str) -> None:
     """Refuse what the table's format cannot store."""
     rules, place = target.rules, target.table.location
+    if to == KEY_VECTORS:
+        raise UnsupportedFeatureError(f"to={to!r} is not implemented yet: {place}", feature=to)
     version = target.snapshot.format_version
     if to == VECTORS and rules.deletes is DeleteForm.POSITION_FILE:
         since = rules.vectors_since
