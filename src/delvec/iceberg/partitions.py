@@ -31,13 +31,14 @@ _KNOWN_RESULTS = {
 @dataclass(frozen=True, slots=True)
 class SpecField:
     """A partition field as the metadata has it. ``source_ids`` are several if the transform has several
-    arguments, which delvec does not know.
+    arguments, which delvec does not know. ``expr_id``: its expression, in version 4.
     """
 
     name: str
     field_id: int
     source_ids: tuple[int, ...]
     transform: Transform
+    expr_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,4 +10,8 @@ root, live       the leaves of a snapshot and their masked positions; live entri
 commit, new_root, manifest_vectors    the root of the next snapshot
 flush, flush_deletes, new_leaves, limits   entries that leave the root for leaves
 manifest_files   the files of a tree, as commits and plans use them
+expressions      transforms of columns with ids of their own, in the metadata of the table
+measured_columns   what entries of a table have statistics of
+new_stats, aggregated_stats   statistics of new files, and of leaves
+tree_facts, partition_tuples  what statistics say: for pruning, and as partition values
 """
