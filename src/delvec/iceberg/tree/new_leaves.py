@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec.chunked import one_chunk
-from delvec.iceberg.tree.content_stats import null_stats
+from delvec.iceberg.tree.aggregated_stats import aggregated_stats
 from delvec.iceberg.tree.entries import (
     ADDED,
     CONTENT_STATS,
@@ -153,7 +153,7 @@ def leaf_entry(
         for field in ENTRIES_SCHEMA
         if field.name in values
     }
-    columns[CONTENT_STATS] = null_stats(1, stats)
+    columns[CONTENT_STATS] = aggregated_stats(entries, stats)
     return entries_table(columns, 1, stats)
 
 
