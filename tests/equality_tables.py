@@ -13,10 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delvec import plan as plans
+from delvec.bitmap import MAX_POSITION, Bitmap
 from delvec.connector import tasks
 from delvec.connector.batches import BatchScan, read_parts
 from delvec.connector.deleted_keys import KeyTests
+from delvec.deletes.codecs import codec_for
 from delvec.deletes.equality import EqualityDeletes
+from delvec.deletes.key_vector import KeyVector, vector_file
 from delvec.file_facts import ColumnPath, ColumnStats
 from delvec.partition_spec import PartitionSpec
 from delvec.schema import NO_FIELDS, Array, DataType, Field, Map, Schema, Struct, arrow_type
@@ -89,9 +92,21 @@ class EqualityTable:
         )
 
     def delete(
-        self, rows: Sequence[Row], columns: Sequence[str], sequence: int, partition: Any = None, **given: Any
+        self,
+        rows: Sequence[Row],
+        columns: Sequence[str],
+        sequence: int,
+        partition: Any = None,
+        *,
+        as_vector: bool = False,
+        **given: Any,
     ) -> None:
-        """An equality file; without ``partition`` it applies to all partitions."""
+        """An equality file; without ``partition`` it applies to all partitions. ``as_vector``: a vector, if
+        the keys can be in one.
+        """
+        vector = self.vector(rows, columns) if as_vector else None
+        if vector is not None:
+            given = vector | given
         name = f"deletes-{len(self.deletes)}.parquet"
         self.write(name, rows, given.pop("schema", None))
         self.model_deletes.append(([dict(row) for row in rows], tuple(columns), sequence, partition))
@@ -110,6 +125,30 @@ class EqualityTable:
                 **given,
             }
         )
+
+    def vector(self, rows: Sequence[Row], columns: Sequence[str]) -> dict[str, Any] | None:
+        """The description of a vector with these keys; None if they cannot be in one."""
+        column = next((f for f in (*self.schema, *self.dropped) if [f.name] == list(columns)), None)
+        codec = None if column is None else codec_for(column.type)
+        if column is None or codec is None or not rows:
+            return None
+        numbers = codec.encode(pa.array([row.get(column.name) for row in rows], arrow_type(column.type)))
+        if any(number is None or not 0 <= number <= MAX_POSITION for number in numbers.to_pylist()):
+            return None
+        bitmap = Bitmap.from_iterable(numbers.to_pylist())
+        data, placed = vector_file(KeyVector(column.field_id, bitmap, codec.name))
+        path = self.root / f"deletes-{len(self.deletes)}.puffin"
+        path.write_bytes(data)
+        return {
+            "encoding": plans.DELETION_VECTOR,
+            "location": str(path),
+            "offset": placed.offset,
+            "length": placed.length,
+            "cardinality": len(bitmap),
+            "file_format": None,
+            "lower": bitmap.min(),
+            "upper": bitmap.max(),
+        }
 
     def write(self, name: str, rows: Sequence[Row], schema: pa.Schema | None) -> None:
         schema = schema or self.stored(rows)

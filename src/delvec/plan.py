@@ -98,6 +98,10 @@ DELETES_SCHEMA = pa.schema(
         pa.field("referenced_file", pa.string()),
         pa.field("file_format", pa.string()),
         pa.field("field_ids", pa.list_(pa.int32())),
+        pa.field("lower", pa.int64()),
+        pa.field("upper", pa.int64()),
+        pa.field("spec_id", pa.int32()),
+        pa.field("scope", pa.int64()),
         pa.field("entry", _ENTRY),
         pa.field("carry", pa.int64()),
     ]
@@ -107,9 +111,10 @@ DELETES_SCHEMA = pa.schema(
 kind             ``position-vector``: deleted rows of one data file, as a bitmap
                  ``position-file``: a Parquet file with the columns ``file_path`` and ``pos``, of one or more
                  data files; ``file_path`` is the data file's ``raw_location``
-                 ``equality-file``: a file with values of deleted rows: a row of an older data file is deleted
-                 if it has the same values in the columns ``field_ids``
-encoding         ``deletion-vector``: the framed Roaring blob of `delvec.blob`; ``full-row``: rows of a file
+                 ``equality-file``: values of deleted rows: a row of an older data file is deleted if it has
+                 the same values in the columns ``field_ids``
+encoding         ``deletion-vector``: the framed Roaring blob of `delvec.blob`, for values in a Puffin file of
+                 `delvec.deletes.key_vector`; ``full-row``: rows of a file
 location, offset, length   the whole blob with its frame, or the whole file; ``location`` is null for an
                  inline blob, ``offset`` is null for a whole file
 inline           the blob's magic and vector, without length and checksum
@@ -119,6 +124,10 @@ sequence         sequence number of the delete; null: the format has none
 referenced_file  ``location`` of the only data file that the delete applies to; null: there may be several
 file_format      of a position or equality file: ``parquet``, which null means too; another one is refused
 field_ids        of an equality file: the columns that it compares, by field id
+lower, upper     of an equality file that compares one column of integers, dates or timestamps: no key is null
+                 or outside of these numbers; null: not known
+spec_id, scope   the partition spec, and a number for each distinct pair of a spec and a partition; ``scope``
+                 is null for deletes that apply to all data files
 entry, carry     as in ``ScanPlan.files``
 """
 

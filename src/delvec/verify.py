@@ -29,9 +29,9 @@ import pyarrow.compute as pc
 from delvec import location
 from delvec.bitmap import Bitmap
 from delvec.deletes.equality import EqualityDeletes, KeyColumn
-from delvec.deletes.equality_file import read_keys
 from delvec.deletes.examine import examine
 from delvec.deletes.sets import DeleteSets
+from delvec.deletes.stored_keys import stored_keys
 from delvec.errors import FormatError, ObjectNotFoundError
 from delvec.file_facts import ColumnPath, ColumnStats
 from delvec.findings import ERROR, WARNING, Finding
@@ -175,7 +175,7 @@ def _check_equality_files(plan: ScanPlan, storage: Storage, report: Progress) ->
 
         def check(delete: Mapping[str, Any], columns: Sequence[KeyColumn] = layer.columns) -> Finding | None:
             try:
-                read_keys(storage, delete["location"], columns, rows=delete["cardinality"])
+                stored_keys(storage, delete, columns)
             except FormatError as error:
                 return Finding(ERROR, "equality", delete["location"], str(error))
             return None

@@ -1,7 +1,7 @@
 """Equality deletes of random tables in native scans, beside a plain Python model that compares row by row.
 
-Null, negative and huge keys, texts; several sets of columns; files and deletes of one sequence;
-deletes of one partition and of all.
+Null, negative and huge keys, texts; vectors of keys beside full rows; several sets of columns; files and
+deletes of one sequence; deletes of one partition and of all.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def random_table(root: Path, seed: int) -> EqualityTable:
     for _ in range(rng.randrange(1, 9)):
         columns = rng.choice(KEYS)
         rows = [{name: row()[name] for name in columns} for _ in range(rng.randrange(1, 5))]
-        table.delete(rows, columns, rng.randrange(1, 6), rng.choice([None, 0, 1, 2]))
+        scope = rng.choice([None, 0, 1, 2])
+        table.delete(rows, columns, rng.randrange(1, 6), scope, as_vector=rng.random() < 0.6)
     if rng.random() < 0.5:  # exact bounds, where the files have values
         stored = [[row["a"] for row in rows if row["a"] is not None] for rows, _, _ in table.model]
         counts = [len(rows) for rows, _, _ in table.model]

@@ -1,4 +1,6 @@
-"""Equality deletes against a plain Python model: random files, sequences, partitions, columns and values."""
+"""Equality deletes against a plain Python model: random files, sequences, partitions, columns, values and
+encodings.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ ROW = st.fixed_dictionaries(
 KEYS = st.sampled_from([["a"], ["a"], ["b"], ["c"], ["c", "a"], ["a", "b", "c"]])
 PARTITION = st.none() | st.integers(0, 1)
 DATA = st.tuples(st.lists(ROW, max_size=8), st.integers(0, 3), st.integers(0, 1))
-DELETE = st.tuples(st.lists(ROW, max_size=5), KEYS, st.integers(1, 3), PARTITION)
+DELETE = st.tuples(st.lists(ROW, max_size=5), KEYS, st.integers(1, 3), PARTITION, st.booleans())
 
 
 @settings(max_examples=100, deadline=None)
@@ -40,12 +42,12 @@ def test_live_rows(data: list[Any], deletes: list[Any]) -> None:
         table = EqualityTable(Path(folder), SCHEMA)
         for rows, sequence, partition in data:
             table.data(rows, sequence, partition)
-        for rows, columns, sequence, partition in deletes:
-            table.delete(rows, columns, sequence, partition)
+        for rows, columns, sequence, partition, as_vector in deletes:
+            table.delete(rows, columns, sequence, partition, as_vector=as_vector)
         plan = table.plan()
         assert ordered(by_connector(plan)) == ordered(table.live())
         layers = EqualityDeletes.of(plan).layers
-        assert len(layers) <= 2 * len({tuple(sorted(columns)) for _, columns, _, _ in deletes})
+        assert len(layers) <= 2 * len({tuple(sorted(columns)) for _, columns, _, _, _ in deletes})
 
 
 def test_a_row_of_the_same_sequence_is_not_deleted(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ _FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 LAYER_SCHEMA = pa.schema(
     [
-        *(DELETES_SCHEMA.field(name) for name in ("location", "length", "cardinality")),
+        *(DELETES_SCHEMA.field(name) for name in ("encoding", "location", "offset", "length", "cardinality")),
         pa.field("sequence", pa.int64(), nullable=False),
         pa.field("scope", pa.int64(), nullable=False),
     ]
@@ -185,7 +185,7 @@ def _layer(plan: ScanPlan, columns: tuple[KeyColumn, ...], scopes: Scopes) -> Eq
     scope = np.repeat(np.arange(len(scopes)), [len(deletes) for deletes in scopes.values()])
     deletes = plan.deletes.take(rows)
     sequence = pc.fill_null(deletes.column("sequence"), _LAST)
-    parts = [*(deletes.column(name) for name in LAYER_SCHEMA.names[:3]), sequence, pa.array(scope)]
+    parts = [*(deletes.column(name) for name in LAYER_SCHEMA.names[:-2]), sequence, pa.array(scope)]
     data_sequence = pc.fill_null(plan.files.column("data_sequence"), _FIRST).to_numpy()
     steps = np.unique(np.append(sequence.to_numpy(), _FIRST))
     layer = EqualityLayer(

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from delvec.bitmap import Bitmap
 from delvec.deletes.equality import EqualityLayer
-from delvec.deletes.equality_file import read_keys
 from delvec.deletes.equality_set import SCOPE, SEQUENCE, EqualityDeleteSet, key_names
 from delvec.deletes.examine import Examined, examine
 from delvec.deletes.sets import DeleteSets
+from delvec.deletes.stored_keys import stored_keys
 from delvec.plan import ScanPlan
 from delvec.storage import Storage, in_parallel
 
@@ -51,13 +51,15 @@ class DeleteLoader:
         return files
 
     def load_keys(self, layer: EqualityLayer, *, every: bool = False) -> EqualityDeleteSet:
-        """The keys of the layer's equality files; ``every``: all deletes of each key, not only the newest."""
+        """The keys of the layer's equality files, whatever their encoding; ``every``: all deletes of each
+        key, not only the newest.
+        """
         files = layer.deletes.to_pylist()
-        keys = [(file["location"], layer.columns) for file in files]
+        keys = [(file["location"], file["offset"], layer.columns) for file in files]
         new = {key: file for key, file in zip(keys, files, strict=True) if key not in self._keys}
 
         def read(file: Mapping[str, Any]) -> list[pa.ChunkedArray]:
-            return read_keys(self.storage, file["location"], layer.columns, rows=file["cardinality"])
+            return stored_keys(self.storage, file, layer.columns)
 
         self._keys.update(zip(new, in_parallel(read, new.values()), strict=True))
         deletes = []

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from delvec.chunked import Mask, Rows, one_chunk
 from delvec.deletes.deletes_of_files import match_deletes
-from delvec.deletes.supported_kinds import verify_applied, verify_kinds
+from delvec.deletes.supported_kinds import verify_applied, verify_positions
 from delvec.plan import DELETES_SCHEMA, FILES_SCHEMA, ScanPlan
 
 DATA_FILE = "data_file"
@@ -85,7 +85,7 @@ class DeleteSets:
     def from_description(cls, description: pa.Table) -> DeleteSets:
         """The inverse of `describe`, except that each row of ``description`` has a file of its own."""
         description = description.select(DESCRIPTION_SCHEMA.names).cast(DESCRIPTION_SCHEMA)
-        verify_kinds(description)
+        verify_positions(description)
         rows = np.arange(len(description))
         return cls(description.select(list(_FILE_COLUMNS)), description.select(_DELETE_COLUMNS), rows, rows)
 

@@ -3,6 +3,7 @@
     position-vector    deletion-vector    the vector of one data file
     position-file      full-row           a Parquet file of (file_path, pos), in a group of deletes
     equality-file      full-row           a Parquet file of rows, in a group of deletes
+                       deletion-vector    a Puffin file with a vector of keys, in a group of deletes
 
 Every reader of a plan checks this first: a delete that is ignored makes deleted rows visible again.
 """
@@ -28,10 +29,14 @@ from delvec.plan import (
 
 PARQUET = "parquet"
 
-ENCODINGS: Mapping[str, str] = MappingProxyType(
-    {POSITION_VECTOR: DELETION_VECTOR, POSITION_FILE: FULL_ROW, EQUALITY_FILE: FULL_ROW}
+ENCODINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        POSITION_VECTOR: (DELETION_VECTOR,),
+        POSITION_FILE: (FULL_ROW,),
+        EQUALITY_FILE: (FULL_ROW, DELETION_VECTOR),
+    }
 )
-"""The encoding of each kind that delvec applies."""
+"""The encodings of each kind that delvec applies."""
 
 _GROUPED = (POSITION_FILE, EQUALITY_FILE)
 """Kinds of deletes that may apply to several data files: they are listed in groups."""
@@ -51,16 +56,25 @@ def verify_kinds(deletes: pa.Table) -> None:
     unknown = deletes.filter(pc.invert(_is_among(kinds, list(ENCODINGS))))
     if len(unknown):
         raise _refused(unknown, "kind", list(ENCODINGS))
-    for kind, encoding in ENCODINGS.items():
-        other = pc.and_(pc.equal(kinds, kind), pc.invert(_is_among(deletes.column("encoding"), [encoding])))
+    for kind, encodings in ENCODINGS.items():
+        is_known = _is_among(deletes.column("encoding"), list(encodings))
+        other = pc.and_(pc.equal(kinds, kind), pc.invert(is_known))
         if pc.any(other).as_py():
-            raise _refused(deletes.filter(other), "encoding", [encoding])
+            raise _refused(deletes.filter(other), "encoding", list(encodings))
     formats = deletes.column("file_format")
     other = pc.and_(
         _is_among(kinds, list(_GROUPED)), pc.invert(pc.fill_null(pc.equal(formats, PARQUET), fill_value=True))
     )
     if pc.any(other).as_py():
         raise _refused(deletes.filter(other), "file format", [PARQUET])
+
+
+def verify_positions(deletes: pa.Table) -> None:
+    """Refuse rows of ``ScanPlan.deletes`` that are no deletes by position that delvec applies."""
+    verify_kinds(deletes)
+    by_value = deletes.filter(pc.equal(deletes.column("kind"), EQUALITY_FILE))
+    if len(by_value):
+        raise _refused(by_value, "kind", [POSITION_VECTOR, POSITION_FILE])
 
 
 def _verify_formats(plan: ScanPlan) -> None:

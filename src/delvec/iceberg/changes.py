@@ -138,7 +138,7 @@ class _Feed:
                 read_schema=shown.read_schemas.of_files(entries, np.arange(len(rows))),
             ),
             facts=EntryFacts(entries, shown.schema, shown.specs),
-            deletes=deletes_table(None, shown.locations, deletes),
+            deletes=deletes_table(None, shown.locations, deletes, schema=shown.schema, specs=shown.specs),
             delete_groups=scopes.groups,
             carry=pa.table({}),
             skipped=0,

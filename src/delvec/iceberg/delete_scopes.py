@@ -117,6 +117,15 @@ def partition_classes(data: pa.Table, deletes: pa.Table) -> tuple[Rows, Rows]:
     return classes[: len(data)], classes[len(data) :]
 
 
+def partition_numbers(deletes: pa.Table, specs: Mapping[int, PartitionSpec]) -> pa.Array:
+    """``ScanPlan.deletes.scope`` of delete files: a number for each spec and partition, null if the delete is
+    global.
+    """
+    _, classes = partition_classes(deletes.slice(0, 0), deletes)
+    is_equality = one_chunk(deletes.column("content")).to_numpy() == EQUALITY_DELETES
+    return pa.array(classes, mask=is_equality & _is_of(deletes, _unpartitioned(specs)))
+
+
 def _codes(values: pa.Array) -> Rows:
     """A number for each distinct value, null included."""
     if pt.is_floating(values.type):

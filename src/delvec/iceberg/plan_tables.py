@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,10 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec.chunked import Mask, Rows, one_chunk
-from delvec.iceberg.delete_scopes import NONE, PUFFIN, DeleteScopes, referenced_files
+from delvec.iceberg.delete_scopes import NONE, PUFFIN, DeleteScopes, partition_numbers, referenced_files
+from delvec.iceberg.key_bounds import key_bounds
 from delvec.iceberg.live_entries import FILE_ID, SPEC_ID, LiveEntries
 from delvec.iceberg.manifest import EQUALITY_DELETES, POSITION
 from delvec.iceberg.stats import PARTITION
+from delvec.partition_spec import PartitionSpec
 from delvec.plan import (
     DELETES_SCHEMA,
     DELETION_VECTOR,
@@ -24,6 +27,7 @@ from delvec.plan import (
     POSITION_FILE,
     POSITION_VECTOR,
 )
+from delvec.schema import Schema
 
 if TYPE_CHECKING:
     from delvec.iceberg.locations import Locations
@@ -97,13 +101,21 @@ def used_deletes(scopes: DeleteScopes, rows: Rows) -> tuple[DeleteScopes, Rows]:
     )
 
 
-def deletes_table(live: LiveEntries | None, locations: Locations, deletes: pa.Table) -> pa.Table:
-    """``ScanPlan.deletes`` of these entries."""
+def deletes_table(
+    live: LiveEntries | None,
+    locations: Locations,
+    deletes: pa.Table,
+    *,
+    schema: Schema,
+    specs: Mapping[int, PartitionSpec],
+) -> pa.Table:
+    """``ScanPlan.deletes`` of these entries. ``schema``: of the plan, ``specs``: of the table."""
     count = len(deletes)
     is_equality = pc.equal(one_chunk(deletes.column("content")), EQUALITY_DELETES)
     is_vector = pc.equal(one_chunk(deletes.column("file_format")), PUFFIN)
     size = one_chunk(deletes.column("file_size"))
     content_size, offset = (one_chunk(deletes.column(name)) for name in ("content_size", "content_offset"))
+    lower, upper = key_bounds(deletes, schema)
     position_kind = pc.if_else(is_vector, pa.scalar(POSITION_VECTOR), pa.scalar(POSITION_FILE))
     columns = {
         "kind": pc.if_else(is_equality, pa.scalar(EQUALITY_FILE), position_kind),
@@ -118,6 +130,10 @@ def deletes_table(live: LiveEntries | None, locations: Locations, deletes: pa.Ta
             is_vector, pa.scalar(None, pa.string()), one_chunk(deletes.column("file_format"))
         ),
         "field_ids": one_chunk(deletes.column("equality_ids")).cast(pa.list_(pa.int32())),
+        "lower": lower,
+        "upper": upper,
+        "spec_id": deletes.column(SPEC_ID),
+        "scope": partition_numbers(deletes, specs),
         "entry": _entries(live, deletes),
     }
     arrays = [columns.get(field.name, pa.nulls(count, field.type)) for field in DELETES_SCHEMA]

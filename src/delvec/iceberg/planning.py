@@ -58,7 +58,7 @@ def plan(
             read_schema=snapshot.read_schemas.of_files(candidates.entries, rows),
         ),
         facts=candidates.facts.at(chosen),
-        deletes=deletes_table(files.live, locations, deletes),
+        deletes=deletes_table(files.live, locations, deletes, schema=snapshot.schema, specs=snapshot.specs),
         delete_groups=scopes.groups,
         carry=pa.table({}),
         skipped=candidates.skipped + candidates.facts.count - len(chosen),

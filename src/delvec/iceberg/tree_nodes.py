@@ -78,7 +78,13 @@ def _manifest_node(
         rows = files.get(row["path"], np.empty(0, np.int64))
         return Node(kind, str(name), facts, len(rows), lambda count: file_nodes(plan, rows[:count]))
     live = snapshot.files.live
-    deletes = deletes_table(live, snapshot.locations, live.entries(np.array([number])))
+    deletes = deletes_table(
+        live,
+        snapshot.locations,
+        live.entries(np.array([number])),
+        schema=snapshot.schema,
+        specs=snapshot.specs,
+    )
     return Node(
         kind,
         str(name),
