@@ -208,7 +208,7 @@ class Reader(_Shipped, DataSourceReader):
         from delvec.connector import pushdown, tasks  # noqa: PLC0415
         from delvec.connector.batches import BatchScan  # noqa: PLC0415
         from delvec.connector.deleted_keys import KeyTests  # noqa: PLC0415
-        from delvec.deletes.equality import EqualityDeletes  # noqa: PLC0415
+        from delvec.deletes.equality_skipping import needed_deletes  # noqa: PLC0415
         from delvec.predicate import SqlSettings, parse  # noqa: PLC0415
 
         relation = self._relation
@@ -217,7 +217,7 @@ class Reader(_Shipped, DataSourceReader):
         settings = SqlSettings(case_sensitive=True, time_zone=relation.time_zone)
         condition = None if text is None else parse(text, snapshot.schema, settings)
         plan = snapshot.plan(condition, time_zone=relation.time_zone)
-        equality = EqualityDeletes.of(plan)
+        equality = needed_deletes(plan, condition)
         parts = tasks.packed(tasks.file_parts(plan, relation.columns, equality))
         shapes, keys = tasks.shapes(plan, relation.columns), KeyTests.of(plan, equality)
         scan = BatchScan(storage, shapes, tuple(self._tests), keys)

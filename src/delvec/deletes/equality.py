@@ -36,7 +36,10 @@ _FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 LAYER_SCHEMA = pa.schema(
     [
-        *(DELETES_SCHEMA.field(name) for name in ("encoding", "location", "offset", "length", "cardinality")),
+        *(
+            DELETES_SCHEMA.field(name)
+            for name in ("encoding", "location", "offset", "length", "cardinality", "lower", "upper")
+        ),
         pa.field("sequence", pa.int64(), nullable=False),
         pa.field("scope", pa.int64(), nullable=False),
     ]

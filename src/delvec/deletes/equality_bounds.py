@@ -27,7 +27,7 @@ _FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
-class _Bounds:
+class Bounds:
     """Of each file; the smallest and the largest number where they are not known."""
 
     lower: Rows
@@ -40,7 +40,7 @@ def narrowed(
 ) -> tuple[EqualityLayer, EqualityDeleteSet]:
     """The layer without data files that lose no row, and the keys without those that delete no row."""
     for name, column in zip(key_names(layer.columns), layer.columns, strict=True):
-        bounds = _bounds(facts, column)
+        bounds = bounds_of_files(facts, column)
         if bounds is not None and layer.has_deletes.any():
             values, is_null = _integers(one_chunk(keys.keys.column(name)))
             layer = layer.without(_unaffected(layer, keys, bounds, values, is_null))
@@ -53,7 +53,8 @@ def is_integer(data_type: DataType) -> bool:
     return isinstance(data_type, Primitive) and data_type.name in _INTEGERS
 
 
-def _bounds(facts: FileFacts, column: KeyColumn) -> _Bounds | None:
+def bounds_of_files(facts: FileFacts, column: KeyColumn) -> Bounds | None:
+    """The bounds of the column; None if they are not recorded, or are no integers."""
     stats = facts.column(column.path) if is_integer(column.type) else None
     if not isinstance(stats, ColumnStats):
         return None
@@ -62,7 +63,7 @@ def _bounds(facts: FileFacts, column: KeyColumn) -> _Bounds | None:
     lower, lower_unknown = _integers(one_chunk(stats.lower))
     upper, upper_unknown = _integers(one_chunk(stats.upper))
     nulls = pc.fill_null(stats.null_count, 1).to_numpy(zero_copy_only=False)
-    return _Bounds(np.where(lower_unknown, _FIRST, lower), np.where(upper_unknown, _LAST, upper), nulls != 0)
+    return Bounds(np.where(lower_unknown, _FIRST, lower), np.where(upper_unknown, _LAST, upper), nulls != 0)
 
 
 def _integers(values: pa.Array) -> tuple[Rows, Mask]:
@@ -74,7 +75,7 @@ def _integers(values: pa.Array) -> tuple[Rows, Mask]:
 
 
 def _unaffected(
-    layer: EqualityLayer, keys: EqualityDeleteSet, bounds: _Bounds, values: Rows, is_null: Mask
+    layer: EqualityLayer, keys: EqualityDeleteSet, bounds: Bounds, values: Rows, is_null: Mask
 ) -> Mask:
     """The data files whose bounds contain no key of their scope."""
     unaffected = np.zeros(len(layer.scope), dtype=bool)
@@ -90,7 +91,7 @@ def _unaffected(
     return unaffected
 
 
-def _within(layer: EqualityLayer, bounds: _Bounds, values: Rows) -> Mask:
+def _within(layer: EqualityLayer, bounds: Bounds, values: Rows) -> Mask:
     """The keys within the bounds of all files together."""
     files = layer.has_deletes
     if not files.any():

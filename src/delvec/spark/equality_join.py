@@ -26,8 +26,10 @@ from delvec.chunked import Rows, one_chunk
 from delvec.deletes.equality import EqualityDeletes, EqualityLayer, KeyColumn
 from delvec.deletes.equality_bounds import is_integer, narrowed
 from delvec.deletes.equality_set import SCOPE, SEQUENCE, EqualityDeleteSet, key_names
+from delvec.deletes.equality_skipping import needed_deletes
 from delvec.deletes.loader import DeleteLoader
 from delvec.plan import ScanPlan
+from delvec.predicate import Condition
 from delvec.schema import DataType, Primitive
 from delvec.spark.arrow_frame import frame_of_table
 from delvec.spark.equality_keys import key_expressions, key_part, keys_on_executors
@@ -61,12 +63,18 @@ class LoadedEquality:
 
 
 def load_equality(
-    spark: SparkSession, plan: ScanPlan, reader: FileReader, loader: DeleteLoader, *, every: bool = False
+    spark: SparkSession,
+    plan: ScanPlan,
+    reader: FileReader,
+    loader: DeleteLoader,
+    *,
+    every: bool = False,
+    condition: Condition | None = None,
 ) -> LoadedEquality:
     """The equality deletes of the plan, without files and keys that cannot meet. ``every``: all deletes of
-    each key, not only the newest.
+    each key, not only the newest. ``condition``: what the caller applies to the rows.
     """
-    deletes = EqualityDeletes.of(plan)
+    deletes = needed_deletes(plan, condition)
     layers: list[EqualityLayer] = []
     keys: list[EqualityDeleteSet | DataFrame] = []
     for layer in deletes.layers:

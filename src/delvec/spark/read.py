@@ -51,7 +51,11 @@ def rows(
     if newest is not None and snapshot.version != newest:
         _verify_not_vacuumed(storage, plan, snapshot.version)
     needs_lineage = any(field in plan.lineage for field in selected)
-    frame = scan_with_lineage(spark, plan, storage) if needs_lineage else scan(spark, plan, storage)
+    frame = (
+        scan_with_lineage(spark, plan, storage)
+        if needs_lineage
+        else scan(spark, plan, storage, condition=condition)
+    )
     if where is not None:
         frame = _filtered(frame, where, problem)
     return frame if names is None else frame.select(*map(quoted, names))

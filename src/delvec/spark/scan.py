@@ -28,6 +28,7 @@ from delvec.deletes.equality_set import EqualityDeleteSet
 from delvec.deletes.loader import DeleteLoader
 from delvec.partition_spec import PartitionSpec, column_values
 from delvec.plan import ScanPlan
+from delvec.predicate import Condition
 from delvec.schema import Field, Primitive, Schema
 from delvec.spark.arrow_frame import frame_of_table
 from delvec.spark.equality_join import (
@@ -92,13 +93,17 @@ def scan(
     storage: Storage,
     loader: DeleteLoader | None = None,
     further: FurtherColumns = NO_COLUMNS,
+    *,
+    condition: Condition | None = None,
 ) -> DataFrame:
     """The live rows of the plan's files, with the table's columns. The plan's condition is not applied.
 
     ``loader`` is one that has loaded deletes of the table before. ``further``: only a position; the plan must
-    then have files.
+    then have files. ``condition``: what the caller applies to the rows. Deleted rows for which it is not true
+    may be among them.
     """
-    frames = [group.frame() for group in _group_scans(spark, plan, storage, loader, further=further)]
+    groups = _group_scans(spark, plan, storage, loader, further=further, condition=condition)
+    frames = [group.frame() for group in groups]
     return united(frames) if frames else spark.createDataFrame([], logical(plan.schema))
 
 
@@ -165,9 +170,11 @@ def _group_scans(
     *,
     further: FurtherColumns = NO_COLUMNS,
     keyed: bool = False,
+    condition: Condition | None = None,
 ) -> Iterator[_GroupScan]:
     reader, loader = FileReader(spark, storage), loader or DeleteLoader(storage)
-    equality = load_equality(spark, plan, reader, loader, every=further.deleted_by is not None)
+    every = further.deleted_by is not None
+    equality = load_equality(spark, plan, reader, loader, every=every, condition=condition)
     for group in file_groups(plan, storage, equality.deletes, keyed=keyed):
         yield _GroupScan(spark, reader, loader, plan.schema, plan.specs, group, equality.keys, further)
 
