@@ -70,7 +70,9 @@ def plan(
 def live_deletes(snapshot: Snapshot) -> pa.Table:
     """All live deletes, as ``ScanPlan.deletes``."""
     live = snapshot.files.live
-    return deletes_table(live, snapshot.locations, live.deletes())
+    return deletes_table(
+        live, snapshot.locations, live.deletes(), schema=snapshot.schema, specs=snapshot.specs
+    )
 
 
 def names(snapshot: Snapshot, file_ids: pa.Array) -> pa.Array:
