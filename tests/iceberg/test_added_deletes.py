@@ -6,123 +6,22 @@ from collections import Counter
 from dataclasses import replace
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from delvec import blob
-from delvec.bitmap import Bitmap
-from delvec.deletes.encoding import DeleteEncoding
 from delvec.deletes.equality import EqualityDeletes
-from delvec.deletes.model import DeleteContent, DeleteFile, DeleteScope, added_deletes
-from delvec.detect import open_table
+from delvec.deletes.model import DeleteContent, DeleteScope
 from delvec.errors import FormatError, InvalidOperationError
-from delvec.puffin import PuffinWriter
 from delvec.row_delta import (
-    REMOVED_DELETES_SCHEMA,
-    Committed,
     MetadataChange,
-    Operation,
-    Read,
-    Request,
-    RowDelta,
     Verb,
 )
+from iceberg_tables.key_deletes import KeyLake
 from iceberg_tables.readers import read_by_duckdb
-from iceberg_tables.writer import IcebergWriter
-
-COLUMNS = pa.schema([("id", pa.int64()), ("p", pa.int32()), ("name", pa.string())])
-ROWS = [{"id": number, "p": number % 2, "name": f"n{number}"} for number in range(10)]
-
-
-class Lake:
-    """A table with two data files, one for each ``p``, and commits of deletes."""
-
-    def __init__(self, root, version=3, *, partition_by=("p",), gate="true"):
-        self.root = root
-        self.writer = IcebergWriter(root, COLUMNS, format_version=version, partition_by=list(partition_by))
-        self.writer.properties["write.delete.equality-vector.enabled"] = gate
-        for p in range(2):
-            self.writer.add_file([row for row in ROWS if row["p"] == p])
-        self.writer.commit()
-        self.table = open_table(str(root))
-
-    @property
-    def snapshot(self):
-        return self.table.snapshot()
-
-    def rows(self, *keys, column="id", **values):
-        """A Parquet file of keys."""
-        field = COLUMNS.field(column)
-        field_id = COLUMNS.names.index(column) + 1
-        field = pa.field(column, field.type, metadata={"PARQUET:field_id": str(field_id)})
-        path = self.root / f"data/keys-{len(list(self.root.rglob('*')))}.parquet"
-        pq.write_table(pa.table([pa.array(keys, field.type)], schema=pa.schema([field])), path)
-        return DeleteFile(
-            DeleteContent.EQUALITY_DELETES,
-            str(path),
-            "parquet",
-            len(keys),
-            path.stat().st_size,
-            DeleteEncoding.FULL_ROW,
-            (field_id,),
-            **values,
-        )
-
-    def vector(self, *keys, **values):
-        writer = PuffinWriter()
-        data = blob.encode(Bitmap.of(*keys))
-        properties = {"equality-field-id": "1", "cardinality": str(len(keys))}
-        where = writer.add_blob(
-            data, blob_type="equality-delete-vector-v1", fields=(1,), properties=properties
-        )
-        path = self.root / f"data/keys-{len(list(self.root.rglob('*')))}.puffin"
-        path.write_bytes(writer.finish())
-        return DeleteFile(
-            DeleteContent.EQUALITY_DELETES,
-            str(path),
-            "puffin",
-            len(keys),
-            path.stat().st_size,
-            DeleteEncoding.DELETION_VECTOR,
-            (1,),
-            offset=where.offset,
-            length=where.length,
-            lower=min(keys),
-            upper=max(keys),
-            **values,
-        )
-
-    def delta(self, *files, remove=(), verb=Verb.DELETE_KEYS, **options):
-        snapshot = self.snapshot
-        spec = next((spec for spec in snapshot.specs.values() if spec.fields), snapshot.spec)
-        removed = [{"location": place, "offset": offset, "entry": None} for place, offset in remove]
-        return RowDelta(
-            snapshot.base,
-            Request(Operation.DELETE),
-            Read(blind=True),
-            verb,
-            added_deletes=added_deletes(files, spec),
-            removed_deletes=pa.Table.from_pylist(removed, schema=REMOVED_DELETES_SCHEMA),
-            **options,
-        )
-
-    def commit(self, *files, **options):
-        outcome = self.table.commit(self.snapshot, self.delta(*files, **options))
-        assert isinstance(outcome, Committed), outcome
-        return outcome
-
-    def entries(self):
-        """The entries of delete files, with the manifest list's row."""
-        head = open_table(str(self.root)).snapshot().files.live
-        return head.deletes().to_pylist()
-
-    def summary(self):
-        return self.snapshot.record.summary
 
 
 @pytest.fixture(params=[2, 3])
 def lake(tmp_path, request):
-    return Lake(tmp_path / "t", request.param)
+    return KeyLake(tmp_path / "t", request.param)
 
 
 def test_global_full_rows(lake):
@@ -159,7 +58,7 @@ def test_a_delete_of_one_partition(lake):
 
 
 def test_a_vector_of_keys(tmp_path):
-    lake = Lake(tmp_path / "t")
+    lake = KeyLake(tmp_path / "t")
     lake.commit(lake.vector(1, 2, 99), lake.rows(5))
     entry, rows = sorted(lake.entries(), key=lambda entry: entry["file_format"], reverse=True)
     assert rows["file_format"] == "parquet"
@@ -227,14 +126,14 @@ def test_bad_deletes_are_refused_and_leave_nothing(lake):
 
 
 def test_the_gate_must_be_on_for_a_vector(tmp_path):
-    lake = Lake(tmp_path / "t", gate="false")
+    lake = KeyLake(tmp_path / "t", gate="false")
     with pytest.raises(InvalidOperationError, match=r"equality-vector\.enabled is not true, expected full"):
         lake.commit(lake.vector(1))
     lake.commit(lake.rows(1))
 
 
 def test_an_unpartitioned_table_needs_no_other_spec(tmp_path):
-    lake = Lake(tmp_path / "t", partition_by=())
+    lake = KeyLake(tmp_path / "t", partition_by=())
     lake.commit(lake.rows(3))
     assert len(lake.snapshot.metadata.specs) == 1
     assert {row["id"] for row in read_by_duckdb(str(lake.root))} == set(range(10)) - {3}

@@ -36,8 +36,8 @@ class DeleteEncoding(Enum):
             if encoding.value == encoding_id:
                 return encoding
         raise UnsupportedFeatureError(
-            f"encoding of a delete file is {unknown_text(encoding_id)!r}, expected one of {_listed()}",
-            feature=unknown_text(encoding_id),
+            f"encoding of a delete file is {text_of_id(encoding_id)!r}, expected one of {_listed()}",
+            feature=text_of_id(encoding_id),
         )
 
     @classmethod
@@ -54,9 +54,10 @@ class DeleteEncoding(Enum):
         return cls.DELETION_VECTOR if file_format.lower() == PUFFIN else cls.FULL_ROW
 
 
-def unknown_text(encoding_id: int) -> str:
-    """The name of an encoding that delvec does not know."""
-    return f"unknown encoding {encoding_id}"
+def text_of_id(encoding_id: int) -> str:
+    """The name of the encoding with this id, also of one that delvec does not know."""
+    known = {encoding.id: encoding.text for encoding in DeleteEncoding}
+    return known.get(encoding_id, f"unknown encoding {encoding_id}")
 
 
 def _listed() -> str:

@@ -20,6 +20,11 @@ from delvec.iceberg.manifest_list import DATA
 EXISTING, ADDED, DELETED = 0, 1, 2
 DATA_FILE, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
 
+ENCODING_ID = 170
+"""delvec's own field of delete files: the id of their encoding (`delvec.deletes.encoding`). The specification
+does not have it; the ids of partition fields start at 1000.
+"""
+
 _COUNTS = pa.large_list(pa.struct([("key", pa.int32()), ("value", pa.int64())]))
 _BOUNDS = pa.large_list(pa.struct([("key", pa.int32()), ("value", pa.large_binary())]))
 
@@ -47,6 +52,7 @@ _FIELDS = (
     AvroField("2.143", "referenced_data_file", pa.string()),
     AvroField("2.144", "content_offset", pa.int64()),
     AvroField("2.145", "content_size", pa.int64()),
+    AvroField(f"2.{ENCODING_ID}", "encoding", pa.int32()),
 )
 _PARTITION = "2.102."
 
@@ -54,7 +60,7 @@ POSITION = "position"
 ENTRIES_SCHEMA = pa.schema([*(pa.field(f.name, f.type) for f in _FIELDS), pa.field(POSITION, pa.int64())])
 """Columns of the entries, as the specification names them, and ``position``: the entry's place in the
 manifest, from 0. ``file_format`` is in lower case. ``file_size`` is file_size_in_bytes, ``content_size``
-content_size_in_bytes.
+content_size_in_bytes. ``encoding`` is null unless a table with vectors of keys records it.
 """
 
 

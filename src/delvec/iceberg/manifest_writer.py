@@ -27,7 +27,7 @@ from delvec.iceberg.avro_types import (
     required,
 )
 from delvec.iceberg.avro_writer import write_table
-from delvec.iceberg.manifest import ADDED, DELETED, EXISTING
+from delvec.iceberg.manifest import ADDED, DELETED, ENCODING_ID, EXISTING
 from delvec.iceberg.manifest_list import DATA, DELETES
 from delvec.iceberg.single_values import encode
 from delvec.iceberg.stats import PARTITION
@@ -73,6 +73,7 @@ _NEWER = {
     ),
 }
 """The last fields of a file, by format version."""
+_ENCODING = optional(ENCODING_ID, "encoding", "int")
 _COLUMNS = {"file_size_in_bytes": "file_size", "content_size_in_bytes": "content_size"}
 """Columns of the entries that have other names than the fields."""
 
@@ -85,8 +86,9 @@ def write_manifest(
     spec_json: Mapping[str, Any],
     format_version: int,
     content: int,
+    with_encoding: bool = False,
 ) -> bytes:
-    """A manifest file of version 2 or 3.
+    """A manifest file of version 2 or 3. ``with_encoding``: it has delvec's own field ``encoding``.
 
     ``entries`` have the columns of `live_files.LiveFiles.schema`; ``file_id``, ``spec_id`` and ``position``
     are not needed. What an entry would inherit is written as it is, nulls too. ``schema_json`` and
@@ -95,7 +97,7 @@ def write_manifest(
     """
     _verify_transforms(spec)
     names = [field["name"] for field in spec_json["fields"]]
-    facts = (*_FILE, *_NEWER[format_version])
+    facts = (*_FILE, *_NEWER[format_version], *((_ENCODING,) if with_encoding else ()))
     fields = [*_PLACE, required(102, "partition", _partition_record(spec, names)), *facts]
     partition = [entries.column(PARTITION + field.name) for field in spec.fields]
     return write_table(

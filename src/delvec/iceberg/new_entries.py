@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from delvec.chunked import one_chunk
+from delvec.deletes.encoding import DeleteEncoding
 from delvec.errors import InvalidOperationError
 from delvec.iceberg.live_entries import SPEC_ID
 from delvec.iceberg.locations import Locations
@@ -59,10 +60,12 @@ def delete_entries(data: pa.Table, deletes: pa.Table, locations: Locations, *, s
     """
     count = len(data)
     file_format = PUFFIN if "content_offset" in deletes.column_names else PARQUET
+    encoding = DeleteEncoding.inferred(file_format).id
     columns = {
         "content": _repeated(POSITION_DELETES, pa.int32(), count),
         "file_path": recorded(locations, deletes.column("location")),
         "file_format": _repeated(file_format, pa.string(), count),
+        "encoding": _repeated(encoding, pa.int32(), count),
         "referenced_data_file": data.column("file_path"),
         SPEC_ID: data.column(SPEC_ID),
         **{name: deletes.column(name) for name in deletes.column_names if name != "location"},

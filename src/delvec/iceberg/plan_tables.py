@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec.chunked import Mask, Rows, one_chunk
+from delvec.deletes.encoding import DeleteEncoding, text_of_id
+from delvec.errors import FormatError
 from delvec.iceberg.delete_scopes import NONE, PUFFIN, DeleteScopes, partition_numbers, referenced_files
 from delvec.iceberg.key_bounds import key_bounds
 from delvec.iceberg.live_entries import FILE_ID, SPEC_ID, LiveEntries
@@ -119,7 +121,7 @@ def deletes_table(
     position_kind = pc.if_else(is_vector, pa.scalar(POSITION_VECTOR), pa.scalar(POSITION_FILE))
     columns = {
         "kind": pc.if_else(is_equality, pa.scalar(EQUALITY_FILE), position_kind),
-        "encoding": pc.if_else(is_vector, pa.scalar(DELETION_VECTOR), pa.scalar(FULL_ROW)),
+        "encoding": _encodings(deletes, is_vector),
         "location": locations.resolve_many(deletes.column("file_path")),
         "offset": pc.if_else(is_vector, offset, pa.scalar(None, pa.int64())),
         "length": pc.if_else(is_vector, content_size, size),
@@ -138,6 +140,30 @@ def deletes_table(
     }
     arrays = [columns.get(field.name, pa.nulls(count, field.type)) for field in DELETES_SCHEMA]
     return pa.table(arrays, schema=DELETES_SCHEMA)
+
+
+def _encodings(deletes: pa.Table, is_puffin: pa.Array) -> pa.Array:
+    """The encoding of each delete. Another engine may have dropped the recorded one, or 0 may stand for "not
+    recorded": a Puffin file has a vector all the same. An encoding that delvec does not apply keeps its name.
+    """
+    recorded = one_chunk(deletes.column("encoding"))
+    _verify_vectors_in_puffin(deletes, recorded, is_puffin)
+    texts = pc.if_else(is_puffin, pa.scalar(DELETION_VECTOR), pa.scalar(FULL_ROW))
+    for number in recorded.unique().drop_null().to_pylist():
+        if number not in (DeleteEncoding.FULL_ROW.id, DeleteEncoding.DELETION_VECTOR.id):
+            is_other = pc.fill_null(pc.equal(recorded, number), fill_value=False)
+            texts = pc.if_else(is_other, pa.scalar(text_of_id(number)), texts)
+    return texts
+
+
+def _verify_vectors_in_puffin(deletes: pa.Table, recorded: pa.Array, is_puffin: pa.Array) -> None:
+    is_vector = pc.equal(recorded, DeleteEncoding.DELETION_VECTOR.id)
+    wrong = deletes.filter(pc.fill_null(pc.and_(is_vector, pc.invert(is_puffin)), fill_value=False))
+    if len(wrong):
+        path, file_format = (wrong.column(name)[0].as_py() for name in ("file_path", "file_format"))
+        raise FormatError(
+            f"deletion vector is in a file of format {file_format!r}, expected {PUFFIN!r}", path=path
+        )
 
 
 def _row_versions(entries: pa.Table) -> pa.Array:

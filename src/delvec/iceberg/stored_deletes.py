@@ -100,6 +100,7 @@ def _columns(files: Sequence[DeleteFile], base: Snapshot) -> dict[str, pa.Array]
         "file_size": pa.array([file.size for file in files], pa.int64()),
         "equality_ids": pa.array(ids, pa.large_list(pa.int32())),
         "sort_order_id": pa.array([0 if equality else None for equality in is_equality], pa.int32()),
+        "encoding": pa.array([file.encoding.id for file in files], pa.int32()),
         "content_offset": pa.array([f.offset if v else None for f, v in zip(files, is_vector, strict=True)]),
         "content_size": pa.array([f.length if v else None for f, v in zip(files, is_vector, strict=True)]),
     }
