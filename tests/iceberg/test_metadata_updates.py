@@ -316,7 +316,7 @@ def test_none_is_null(tmp_path):
         (lambda _: updates.remove_schemas([0]), "schema-id to remove is 0"),
         (lambda _: updates.remove_partition_specs([3]), "spec-id to remove is 3"),
         (lambda _: updates.upgrade_format_version(2), "format version is 2, expected at least"),
-        (lambda _: updates.upgrade_format_version(4), "format version is 4, expected 2 or 3"),
+        (lambda _: updates.upgrade_format_version(5), "format version is 5, expected 2, 3 or 4"),
         (lambda _: updates.add_schema(SCHEMA, 1), "schema-id of the new item of schemas is 0"),
         (
             lambda _: updates.set_properties({"write.metadata.previous-versions-max": "x"}),

@@ -1,23 +1,26 @@
 """A table's metadata file as values: schemas, partition specs, snapshots, refs.
 
-Versions 1 to 3 of the format become one form. Version 1 may have one ``schema`` and one ``partition-spec``
-instead of lists, and snapshots that list their manifests; -1 as ``current-snapshot-id`` means none.
+Versions 1 to 4 of the format become one form. Version 1 may have one ``schema`` and one ``partition-spec``
+instead of lists, and snapshots that list their manifests; -1 as ``current-snapshot-id`` means none. In
+version 4 the fields of partition specs are expressions, and snapshots have root manifests (`tree`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from delvec.errors import FormatError, UnsupportedFeatureError
 from delvec.iceberg.json_object import JsonObject
 from delvec.iceberg.partitions import Spec, bind_specs, parse_spec, parse_spec_fields
 from delvec.iceberg.schema import identifier_ids, parse_schema
+from delvec.iceberg.tree.expressions import Expression, parse_expressions, parse_tree_spec, spec_json
+from delvec.iceberg.tree.mark import TREE_VERSION, verify_mark, verify_only_trees
 from delvec.partition_spec import PartitionSpec
 from delvec.schema import Schema
 
-READABLE_VERSIONS = (1, 2, 3)
+KNOWN_VERSIONS = (1, 2, 3, TREE_VERSION)
 MAIN = "main"
 BRANCH, TAG = "branch", "tag"
 
@@ -29,6 +32,7 @@ class SnapshotRecord:
     """A snapshot as the metadata lists it.
 
     manifest_list      location of the list of its manifests; None: ``manifests`` lists them (version 1)
+    root_manifest      location of the root manifest, instead of a list; None before version 4
     sequence_number    0 in version 1
     schema_id          the table's schema when the snapshot was made; None: not recorded
     first_row_id, added_rows   row ids that the snapshot assigned; None before version 3
@@ -44,6 +48,7 @@ class SnapshotRecord:
     schema_id: int | None
     first_row_id: int | None
     added_rows: int | None
+    root_manifest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,7 @@ class TableMetadata:
     schemas, identifier_ids   by schema id
     raw_specs          the partition specs before they are bound to a schema (`specs_in`)
     specs              bound to the current schema
+    expressions        by id, in version 4
     snapshot_log       when a snapshot became the current one, in the order of the changes: (milliseconds,
                        snapshot id). Clocks of writers differ, so the times may not ascend
     metadata_log       older metadata files: (milliseconds, location)
@@ -96,6 +102,7 @@ class TableMetadata:
     refs: Mapping[str, Ref]
     next_row_id: int | None
     raw: Mapping[str, Any]
+    expressions: Mapping[int, Expression] = field(default_factory=dict)
 
     @property
     def schema(self) -> Schema:
@@ -110,7 +117,9 @@ class TableMetadata:
         )
 
     def spec_json(self, spec_id: int) -> Mapping[str, Any]:
-        """A partition spec as the metadata has it."""
+        """A partition spec as the metadata has it, or had it before version 4."""
+        if self.format_version >= TREE_VERSION:
+            return spec_json(self.raw_specs[spec_id])
         return next(item for item in self.raw["partition-specs"] if item["spec-id"] == spec_id)
 
     def specs_in(self, schema: Schema) -> Mapping[int, PartitionSpec]:
@@ -153,10 +162,15 @@ def parse_metadata(data: bytes, path: str) -> TableMetadata:
 def _parse(root: JsonObject) -> TableMetadata:
     version = _verified_version(root)
     properties = root.text_map("properties")
+    if version >= TREE_VERSION:
+        verify_mark(properties)
     _verify_not_encrypted(root, properties)
     schemas, identifiers, schema_id = _schemas(root)
-    specs, spec_id = _specs(root)
-    snapshots = _snapshots(root)
+    expressions = parse_expressions(root) if version >= TREE_VERSION else {}
+    specs, spec_id = _specs(root, version, expressions)
+    snapshots = _snapshots(root, version)
+    if version >= TREE_VERSION:
+        verify_only_trees(properties, snapshots.values())
     current = _current_snapshot_id(root, snapshots)
     return TableMetadata(
         format_version=version,
@@ -182,12 +196,13 @@ def _parse(root: JsonObject) -> TableMetadata:
         refs=_refs(root, current, snapshots),
         next_row_id=root.number_or_none("next-row-id"),
         raw=root.members,
+        expressions=expressions,
     )
 
 
 def _verified_version(root: JsonObject) -> int:
     version = root.number("format-version")
-    if version not in READABLE_VERSIONS:
+    if version not in KNOWN_VERSIONS:
         raise UnsupportedFeatureError(
             f"Iceberg format version is {version}, expected 1, 2 or 3", feature=f"format version {version}"
         )
@@ -221,9 +236,16 @@ def _schemas(root: JsonObject) -> tuple[dict[int, Schema], dict[int, frozenset[i
     return schemas, identifiers, current
 
 
-def _specs(root: JsonObject) -> tuple[dict[int, Spec], int]:
+def _specs(
+    root: JsonObject, version: int, expressions: Mapping[int, Expression]
+) -> tuple[dict[int, Spec], int]:
     """The partition specs by id, and the id of the default one."""
-    specs = {spec.spec_id: spec for spec in map(parse_spec, root.children("partition-specs"))}
+    items = root.children("partition-specs")
+    if version >= TREE_VERSION:
+        parsed = [parse_tree_spec(item, expressions) for item in items]
+    else:
+        parsed = [parse_spec(item) for item in items]
+    specs = {spec.spec_id: spec for spec in parsed}
     if not specs:
         specs = {0: Spec(0, parse_spec_fields(root, "partition-spec", "the partition spec"))}
         return specs, 0
@@ -240,21 +262,23 @@ def _bound(
     return bind_specs(specs.values(), default_id, schema, newest_first)
 
 
-def _snapshots(root: JsonObject) -> dict[int, SnapshotRecord]:
+def _snapshots(root: JsonObject, version: int) -> dict[int, SnapshotRecord]:
     snapshots: dict[int, SnapshotRecord] = {}
     for item in root.children("snapshots"):
-        record = _snapshot(item)
+        record = _snapshot(item, version)
         if record.snapshot_id in snapshots:
             raise FormatError(f"snapshot {record.snapshot_id} is listed twice, expected once")
         snapshots[record.snapshot_id] = record
     return snapshots
 
 
-def _snapshot(item: JsonObject) -> SnapshotRecord:
+def _snapshot(item: JsonObject, version: int) -> SnapshotRecord:
     snapshot_id = item.number("snapshot-id")
     item = JsonObject(item.members, f"snapshot {snapshot_id}")
-    manifest_list = item.text_or_none("manifest-list")
-    if manifest_list is None and "manifests" not in item.members:
+    manifest_list, root_manifest = item.text_or_none("manifest-list"), None
+    if version >= TREE_VERSION:
+        root_manifest = _root_manifest(item, manifest_list)
+    elif manifest_list is None and "manifests" not in item.members:
         raise FormatError(f"snapshot {snapshot_id} has no manifest-list, expected its location")
     return SnapshotRecord(
         snapshot_id=snapshot_id,
@@ -267,7 +291,20 @@ def _snapshot(item: JsonObject) -> SnapshotRecord:
         schema_id=item.number_or_none("schema-id"),
         first_row_id=item.number_or_none("first-row-id"),
         added_rows=item.number_or_none("added-rows"),
+        root_manifest=root_manifest,
     )
+
+
+def _root_manifest(item: JsonObject, manifest_list: str | None) -> str | None:
+    """The root manifest of a snapshot of version 4; None for one from before the upgrade."""
+    found = item.text_or_none("root-manifest")
+    if (found is None) == (manifest_list is None):
+        number = "no" if found is None else "both a"
+        raise FormatError(
+            f"{item.where} has {number} root-manifest and manifest-list, expected a root-manifest, or a "
+            "manifest-list from before the upgrade to version 4"
+        )
+    return found
 
 
 def _current_snapshot_id(root: JsonObject, snapshots: Mapping[int, SnapshotRecord]) -> int | None:

@@ -23,6 +23,7 @@ from delvec.iceberg.new_columns import LINEAGE_VERSION, verify_names
 from delvec.iceberg.schema import field_ids
 from delvec.iceberg.schema_evolution import evolved
 from delvec.iceberg.schema_json import known_fields, render_schema
+from delvec.iceberg.tree.mark import RESERVED as MARKS
 from delvec.iceberg.version_features import WRITABLE_VERSIONS
 from delvec.row_delta import MetadataChange
 from delvec.schema import Schema
@@ -113,6 +114,8 @@ def verified_properties(properties: Mapping[str, object]) -> dict[str, str | Non
     read.
     """
     for name in properties:
+        if name in MARKS:
+            raise InvalidOperationError(f"property {name} is reserved: delvec sets it, it cannot be changed")
         if name in RESERVED_PROPERTIES:
             raise InvalidOperationError(f"property {name} is reserved: Iceberg tables cannot have it")
     return write_properties.verified(properties)

@@ -13,7 +13,11 @@ from typing import Any, NoReturn
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.iceberg.metadata import BRANCH, MAIN, TAG
 from delvec.iceberg.metadata_updates import LAST_ADDED, Update
-from delvec.iceberg.version_features import WRITABLE_VERSIONS, verify_schema_version
+from delvec.iceberg.tree.expressions import with_expressions, with_spec_expressions
+from delvec.iceberg.tree.mark import TREE_VERSION, marks, verify_marks_unchanged
+from delvec.iceberg.version_features import verify_schema_version
+
+DRAFT_VERSIONS = (2, 3, TREE_VERSION)
 
 _RETENTION = ("min-snapshots-to-keep", "max-snapshot-age-ms", "max-ref-age-ms")
 
@@ -43,6 +47,9 @@ class MetadataDraft:
         """The objects of a list; none if it is missing."""
         return list(self.members.get(key) or [])
 
+    def properties(self) -> dict[str, str]:
+        return dict(self.members.get("properties") or {})
+
     def refs(self) -> dict[str, dict[str, Any]]:
         return dict(self.members.get("refs") or {})
 
@@ -51,10 +58,14 @@ class MetadataDraft:
 
     def upgrade_format_version(self, update: Update) -> None:
         version = update["format-version"]
-        if version not in WRITABLE_VERSIONS:
-            self._refuse(f"format version is {version}, expected 2 or 3")
+        if version not in DRAFT_VERSIONS:
+            self._refuse(f"format version is {version}, expected 2, 3 or 4")
         if version < self.version:
             self._refuse(f"format version is {version}, expected at least the table's, {self.version}")
+        if version >= TREE_VERSION and self.version < TREE_VERSION:
+            self.members = with_expressions(self.members)
+            new = marks(self.members.get("last-sequence-number", 0))
+            self.members["properties"] = {**self.properties(), **new}
         self.members["format-version"] = version
         if version >= 3:
             self.members.setdefault("next-row-id", 0)
@@ -75,8 +86,10 @@ class MetadataDraft:
 
     def add_spec(self, update: Update) -> None:
         spec, specs = update["spec"], self.items("partition-specs")
-        self._last_added["spec-id"] = self._reused_or_added("partition-specs", "spec-id", specs, spec)
         ids = [field["field-id"] for field in spec["fields"]]
+        if self.version >= TREE_VERSION:
+            self.members, spec = with_spec_expressions(self.members, spec)
+        self._last_added["spec-id"] = self._reused_or_added("partition-specs", "spec-id", specs, spec)
         self.members["last-partition-id"] = max(self.members.get("last-partition-id", 999), *ids, 999)
 
     def set_default_spec(self, update: Update) -> None:
@@ -150,10 +163,12 @@ class MetadataDraft:
         self.members["location"] = update["location"]
 
     def set_properties(self, update: Update) -> None:
-        self.members["properties"] = {**(self.members.get("properties") or {}), **update["updates"]}
+        verify_marks_unchanged(self.properties(), update["updates"])
+        self.members["properties"] = {**self.properties(), **update["updates"]}
 
     def remove_properties(self, update: Update) -> None:
-        names, old = set(update["removals"]), self.members.get("properties") or {}
+        names, old = set(update["removals"]), self.properties()
+        verify_marks_unchanged(old, dict.fromkeys(names))
         self.members["properties"] = {name: value for name, value in old.items() if name not in names}
 
     def set_statistics(self, update: Update) -> None:

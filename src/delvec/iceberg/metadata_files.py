@@ -26,6 +26,7 @@ from delvec.errors import (
     TableNotFoundError,
 )
 from delvec.iceberg.metadata import TableMetadata, parse_metadata
+from delvec.iceberg.version_features import verify_readable_version
 from delvec.storage import Storage, in_parallel
 
 FOLDER = "metadata"
@@ -84,7 +85,9 @@ def read_metadata(storage: Storage, path: str) -> TableMetadata:
         data = storage.read(path)
     except ObjectNotFoundError as error:
         raise FormatError("metadata file is missing", path=place) from error
-    return parse_metadata(decompressed(data, place), place)
+    metadata = parse_metadata(decompressed(data, place), place)
+    verify_readable_version(metadata.format_version, place)
+    return metadata
 
 
 def _read_hint(storage: Storage) -> str | None:

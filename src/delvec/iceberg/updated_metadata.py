@@ -17,11 +17,10 @@ import orjson
 
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.iceberg.metadata import BRANCH, MAIN, TableMetadata, parse_metadata
-from delvec.iceberg.metadata_draft import MetadataDraft
+from delvec.iceberg.metadata_draft import DRAFT_VERSIONS, MetadataDraft
 from delvec.iceberg.metadata_updates import Update
 from delvec.iceberg.metadata_upgrade import without_version_1
 from delvec.iceberg.property_values import whole_number
-from delvec.iceberg.version_features import WRITABLE_VERSIONS
 
 PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
 
@@ -95,9 +94,9 @@ def parsed(members: Mapping[str, Any], path: str) -> TableMetadata:
 
 def _writable(metadata: TableMetadata, updates: Sequence[Update]) -> dict[str, Any]:
     members = dict(metadata.raw)
-    if metadata.format_version not in WRITABLE_VERSIONS:
+    if metadata.format_version not in DRAFT_VERSIONS:
         upgrades = bool(updates) and updates[0]["action"] == "upgrade-format-version"
-        if not upgrades or updates[0]["format-version"] not in WRITABLE_VERSIONS:
+        if not upgrades or updates[0]["format-version"] not in DRAFT_VERSIONS:
             raise UnsupportedFeatureError(
                 f"tables of format version {metadata.format_version} are not written, expected 2 or 3: "
                 f"upgrade(format_version=2) makes this one a table of version 2: {metadata.location}",

@@ -7,9 +7,19 @@ from typing import Any
 
 from delvec.errors import UnsupportedFeatureError
 
+READABLE_VERSIONS = (1, 2, 3)
 WRITABLE_VERSIONS = (2, 3)
 
 _TYPES_OF_V3 = ("timestamp_ns", "timestamptz_ns", "variant", "unknown", "geometry", "geography")
+
+
+def verify_readable_version(version: int, path: str) -> None:
+    """Refuse a table of a format version that delvec does not read."""
+    if version not in READABLE_VERSIONS:
+        raise UnsupportedFeatureError(
+            f"Iceberg format version is {version}, expected 1, 2 or 3: {path}",
+            feature=f"format version {version}",
+        )
 
 
 def verify_writable_version(version: int, location: str) -> None:

@@ -14,4 +14,5 @@ expressions      transforms of columns with ids of their own, in the metadata of
 measured_columns   what entries of a table have statistics of
 new_stats, aggregated_stats   statistics of new files, and of leaves
 tree_facts, partition_tuples  what statistics say: for pruning, and as partition values
+mark             the properties that say that a table has trees
 """
