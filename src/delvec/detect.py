@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from delvec import blob, location, puffin
+from delvec.deletes.key_vector import EQUALITY_DELETE_VECTOR
 from delvec.delta import sample, vector_file
 from delvec.delta.log_files import LAST_CHECKPOINT, LOG
 from delvec.delta.table import DeltaTable
@@ -37,6 +38,7 @@ DELTA = "delta"
 ICEBERG = "iceberg"
 DEFAULT_FORMAT = DELTA
 
+_VECTOR_TYPES = (puffin.DELETION_VECTOR, EQUALITY_DELETE_VECTOR)
 VECTOR_FILE_NAMES = (".bin", ".puffin")
 
 _FIRST_COMMIT = f"{LOG}/{0:020d}.json"
@@ -229,7 +231,8 @@ class VectorBlob:
 
     @property
     def is_vector(self) -> bool:
-        return self.attributes.get("type", puffin.DELETION_VECTOR) == puffin.DELETION_VECTOR
+        """Whether the blob is a set of numbers: positions of rows, or keys."""
+        return self.attributes.get("type", puffin.DELETION_VECTOR) in _VECTOR_TYPES
 
 
 def open_vector_file(location_text: str, options: Mapping[str, str] | None = None) -> list[VectorBlob]:

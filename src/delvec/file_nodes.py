@@ -12,7 +12,7 @@ from delvec import location
 from delvec.chunked import Rows
 from delvec.deletes.deletes_of_files import match_deletes, match_equality_files
 from delvec.metadata_tree import BYTES, Node
-from delvec.plan import EQUALITY_FILE, POSITION_FILE, POSITION_VECTOR, ScanPlan
+from delvec.plan import DELETION_VECTOR, EQUALITY_FILE, POSITION_FILE, POSITION_VECTOR, ScanPlan
 
 _KINDS = {POSITION_VECTOR: "vector", POSITION_FILE: "position deletes", EQUALITY_FILE: "equality deletes"}
 
@@ -64,6 +64,8 @@ def _delete_node(root: str, delete: Mapping[str, Any], *, of_file: bool) -> Node
         "of": None if of_file or not delete["referenced_file"] else _short(root, delete["referenced_file"]),
     }
     kind = _KINDS.get(delete["kind"], delete["kind"])
+    if delete["kind"] == EQUALITY_FILE and delete["encoding"] == DELETION_VECTOR:
+        kind = "vector of keys"
     return Node(kind, name if offset is None or inline else f"{name} @ {offset}", facts)
 
 

@@ -5,19 +5,26 @@ above the blob's own type.
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from delvec.cli.dv import list_blobs
+from delvec.cli.show import summarize
 from delvec.deletes.equality import EqualityDeletes
 from delvec.deletes.loader import DeleteLoader
+from delvec.detect import open_vector_file
 from delvec.errors import FormatError, UnsupportedFeatureError
+from delvec.file_nodes import file_nodes
 from delvec.iceberg import stored_deletes
 from delvec.iceberg.manifest import ENCODING_ID
 from delvec.iceberg.snapshot import Snapshot
 from delvec.row_delta import MetadataChange
+from delvec.verify import verify_table
 from iceberg_tables.key_deletes import KeyLake
 
 
@@ -139,3 +146,55 @@ def with_encoding(monkeypatch, encoding):
         return original(files, base) | {"encoding": pa.array([encoding] * len(files), pa.int32())}
 
     monkeypatch.setattr(stored_deletes, "_columns", columns)
+
+
+def test_opening_the_gate_is_told_and_shown(tmp_path, caplog):
+    lake = KeyLake(tmp_path / "t", gate="false")
+    assert "vectors of keys" not in lake.snapshot.details()
+    assert "only delvec can read it" not in caplog.text
+    for value in ("true", "true"):
+        change = MetadataChange(properties={"write.delete.equality-vector.enabled": value})
+        lake.commit(metadata=change)
+    assert caplog.text.count("only delvec can read it") == 1
+    assert lake.snapshot.details()["vectors of keys"] == "on: only delvec can read the table when it has one"
+
+
+def test_vectors_of_keys_in_commands(lake):
+    lake.commit(lake.vector(1, 2), lake.rows(3))
+    summary = summarize(lake.table, lake.snapshot)
+    assert (summary.delete_files.equality, summary.delete_files.key_vectors) == (2, 1)
+    assert "2 equality files (1 vector of keys), 3 rows" in dict(summary._facts())["delete files"]
+    tree = as_text(lake.snapshot.plan())
+    assert {"vector of keys", "equality deletes"} <= tree
+    report = verify_table(lake.table)
+    assert (report.findings, report.delete_files) == ((), 2)
+    place = next(path for path in lake.root.rglob("*.puffin"))
+    (blob,) = open_vector_file(str(place))
+    (listed,) = list_blobs(str(place), [blob], ranges=5, limit=10).vectors
+    assert (listed["cardinality"], listed["min"], listed["max"]) == (2, 1, 2)
+    assert listed["attributes"]["equality-field-id"] == "1"
+
+
+def as_text(plan):
+    return {child.kind for node in file_nodes(plan, np.arange(2)) for child in node.children(9)}
+
+
+@pytest.mark.parametrize(
+    ("field_ids", "message"), [((9,), "which is in no schema"), ((2,), "footer says column 1 of the vector")]
+)
+def test_a_vector_of_another_column_is_found(lake, field_ids, message):
+    lake.commit(replace(lake.vector(1), field_ids=field_ids))
+    findings = [finding.message for finding in verify_table(lake.table).findings]
+    assert any(message in found for found in findings), findings
+
+
+def test_a_vector_that_is_gone_or_has_another_size_is_found(lake):
+    lake.commit(lake.vector(1, 2))
+    place = next(path for path in lake.root.rglob("*.puffin"))
+    data = place.read_bytes()
+    place.write_bytes(data + b" ")
+    assert any("delete file has" in f.message for f in verify_table(lake.table).findings)
+    place.unlink()
+    messages = " ".join(f.message for f in verify_table(lake.table).findings)
+    assert "delete file is missing" in messages
+    assert "vector of keys is missing" in messages

@@ -90,10 +90,13 @@ class VectorCounts:
 
 @dataclass(frozen=True, slots=True)
 class DeleteFileCounts:
-    """Delete files other than vectors: of rows by their position, and of rows by their values."""
+    """Delete files other than vectors of positions: of rows by their position, and of rows by their values.
+    ``key_vectors``: those of ``equality`` that are vectors of keys.
+    """
 
     position: int
     equality: int
+    key_vectors: int
     rows: int
     bytes: int
 
@@ -219,13 +222,14 @@ def _count_vectors(plan: ScanPlan) -> VectorCounts:
 def _count_delete_files(plan: ScanPlan) -> DeleteFileCounts:
     import pyarrow.compute as pc
 
-    from delvec.plan import EQUALITY_FILE, POSITION_FILE
+    from delvec.plan import DELETION_VECTOR, EQUALITY_FILE, POSITION_FILE
 
     kinds = plan.deletes.column("kind")
     of_kind = [plan.deletes.filter(pc.equal(kinds, kind)) for kind in (POSITION_FILE, EQUALITY_FILE)]
     return DeleteFileCounts(
         position=len(of_kind[0]),
         equality=len(of_kind[1]),
+        key_vectors=_sum(pc.equal(of_kind[1].column("encoding"), DELETION_VECTOR)),
         rows=sum(_sum(files.column("cardinality")) for files in of_kind),
         bytes=sum(_sum(files.column("length")) for files in of_kind),
     )
@@ -253,6 +257,8 @@ def _delete_file_line(files: DeleteFileCounts) -> str:
         for kind, count in (("position", files.position), ("equality", files.equality))
         if count
     ]
+    if files.key_vectors:
+        kinds[-1] += f" ({counted(files.key_vectors, 'vector')} of keys)"
     return f"{', '.join(kinds)}, {counted(files.rows, 'row')}, {size(files.bytes)}"
 
 

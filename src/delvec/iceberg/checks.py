@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec.chunked import one_chunk
+from delvec.deletes.key_vector import EQUALITY_DELETE_VECTOR, FIELD_ID
 from delvec.errors import FormatError, ObjectNotFoundError
 from delvec.findings import ERROR, WARNING, Finding
 from delvec.iceberg.delete_scopes import PUFFIN, referenced_files
@@ -118,7 +119,7 @@ def _check_delete_files(snapshot: Snapshot, deletes: pa.Table) -> Iterator[Findi
 
 _OF_DELETES = [
     *("content", "file_path", "file_format", "file_size", "record_count"),
-    *("referenced_data_file", "content_offset", "content_size"),
+    *("referenced_data_file", "content_offset", "content_size", "equality_ids"),
 ]
 
 
@@ -156,18 +157,24 @@ def _check_blob(blobs: Mapping[int, BlobMetadata], delete: Mapping[str, Any]) ->
         starts = ", ".join(map(str, sorted(blobs))) or "none"
         yield f"manifest names a vector at {offset}, expected one of the footer's blobs, at {starts}"
         return
-    if blob.type != DELETION_VECTOR:
-        yield f"blob at {offset} is a {blob.type}, expected a {DELETION_VECTOR}"
+    has_keys = delete["content"] == EQUALITY_DELETES
+    expected_type = EQUALITY_DELETE_VECTOR if has_keys else DELETION_VECTOR
+    if blob.type != expected_type:
+        yield f"blob at {offset} is a {blob.type}, expected a {expected_type}"
         return
     expected = {
         "length": (str(blob.length), str(length)),
-        "data file": (blob.properties.get(REFERENCED_DATA_FILE), delete["referenced_data_file"]),
         "number of deleted rows": (blob.properties.get(CARDINALITY), str(delete["record_count"])),
     }
+    if has_keys:
+        field_ids = ", ".join(map(str, delete["equality_ids"] or ()))
+        expected["column"] = blob.properties.get(FIELD_ID), field_ids
+    else:
+        expected["data file"] = blob.properties.get(REFERENCED_DATA_FILE), delete["referenced_data_file"]
     for what, (found, recorded) in expected.items():
         if found != recorded:
             yield f"footer says {what} {found} of the vector at {offset}, expected {recorded} (manifest)"
-    if blob.compression_codec is not None:
+    if blob.compression_codec is not None and not has_keys:
         yield f"vector at {offset} is compressed with {blob.compression_codec}, expected no compression"
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from delvec.errors import InvalidOperationError
 from delvec.iceberg import metadata_updates
 from delvec.iceberg.catalog_tables import StagedTable
+from delvec.iceberg.delete_properties import may_have_vectors_of_keys, tell_that_gate_is_open
 from delvec.iceberg.field_ids import fresh_ids
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.metadata_change import (
@@ -54,6 +55,8 @@ def creation_updates(
     requested = verified_properties(properties or {})
     texts = {name: value for name, value in requested.items() if value is not None}
     version = _verified_version(format_version, texts.pop(FORMAT_VERSION, None))
+    if may_have_vectors_of_keys(texts, version):
+        tell_that_gate_is_open(location)
     columns, last_id = fresh_ids(iceberg_schema(schema, version))
     verify_names(columns, version)
     state = TableState(version, columns, last_id, {**dict.fromkeys(MODES, MERGE_ON_READ), **texts})

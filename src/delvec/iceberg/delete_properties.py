@@ -49,6 +49,21 @@ def has_vectors_of_keys(properties: Mapping[str, str], format_version: int) -> b
     return value == "true"
 
 
+def may_have_vectors_of_keys(properties: Mapping[str, str], format_version: int) -> bool:
+    """Whether writers write vectors of keys: the gate is open, and the format version has vectors."""
+    return format_version >= VECTORS_SINCE and has_vectors_of_keys(properties, format_version)
+
+
+def tell_that_gate_is_open(location: str) -> None:
+    """A warning in the log, for the user who opens the gate."""
+    _LOGGER.warning(
+        "%s is on: once the table has a vector of keys, only delvec can read it. To go back, switch it off "
+        "and rewrite the deletes to vectors of positions: %s",
+        VECTORS_OF_KEYS,
+        location,
+    )
+
+
 def encoding_hint(properties: Mapping[str, str]) -> EncodingHint:
     """Which encoding the table prefers."""
     name = STRATEGY if STRATEGY in properties and ENCODING_HINT not in properties else ENCODING_HINT

@@ -18,9 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec.chunked import Rows
-from delvec.deletes.write_options import VECTORS_SINCE
 from delvec.errors import FormatError
-from delvec.iceberg.delete_properties import has_vectors_of_keys
+from delvec.iceberg.delete_properties import may_have_vectors_of_keys
 from delvec.iceberg.live_entries import LiveEntries
 from delvec.iceberg.manifest import DELETED, EXISTING, POSITION
 from delvec.iceberg.manifest_list import DATA, DELETES, MANIFESTS_SCHEMA
@@ -184,8 +183,7 @@ class ManifestPlanner:
     @property
     def _records_encoding(self) -> bool:
         """Whether delete files say how they store their deletes: on tables that may have vectors of keys."""
-        version = self.metadata.format_version
-        return version >= VECTORS_SINCE and has_vectors_of_keys(self.metadata.properties, version)
+        return may_have_vectors_of_keys(self.metadata.properties, self.metadata.format_version)
 
     def _merged(self, new: Sequence[NewManifest], kept: Rows) -> tuple[list[NewManifest], Rows]:
         """With small manifests of one spec and content merged, as Iceberg's own library merges them:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.iceberg import write_properties
+from delvec.iceberg.delete_properties import may_have_vectors_of_keys, tell_that_gate_is_open
 from delvec.iceberg.field_ids import with_new_ids
 from delvec.iceberg.mapping_update import can_have_ids, covering_mapping, with_columns_mapped
 from delvec.iceberg.metadata_updates import (
@@ -85,6 +86,9 @@ def updates_of(
     with lists or maps needs a name mapping.
     """
     state = state_after(metadata, change)
+    opens_gate = may_have_vectors_of_keys(state.properties, state.format_version)
+    if opens_gate and not may_have_vectors_of_keys(metadata.properties, metadata.format_version):
+        tell_that_gate_is_open(metadata.location)
     updates: list[Update] = []
     if state.format_version != metadata.format_version:
         updates.append(upgrade_format_version(state.format_version))

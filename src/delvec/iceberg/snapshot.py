@@ -13,7 +13,7 @@ from delvec.commit_retries import CommitRetries
 from delvec.deletes.write_options import DeleteWriteOptions
 from delvec.errors import FormatError, ObjectNotFoundError
 from delvec.iceberg import commit_retry, planning, write_properties
-from delvec.iceberg.delete_properties import delete_options
+from delvec.iceberg.delete_properties import delete_options, may_have_vectors_of_keys
 from delvec.iceberg.file_index import FileIndex
 from delvec.iceberg.live_files import LiveFiles
 from delvec.iceberg.locations import Locations
@@ -210,6 +210,7 @@ class Snapshot:
             "snapshots": len(metadata.snapshots),
             "branches and tags": self._refs(),
             "deletes": write_properties.mode_texts(self.properties) if metadata.format_version > 1 else [],
+            "vectors of keys": self._vectors_of_keys(),
             "identifier columns": self._identifier_columns(),
             "next row id": metadata.next_row_id,
         }
@@ -235,6 +236,11 @@ class Snapshot:
     def _refs(self) -> list[str]:
         refs = sorted(self.metadata.refs.values(), key=lambda ref: ref.name)
         return [f"{ref.name} ({ref.kind}): {ref.snapshot_id}" for ref in refs]
+
+    def _vectors_of_keys(self) -> str | None:
+        """A mark of tables that no other engine can read once they have a vector of keys."""
+        has_vectors = may_have_vectors_of_keys(self.properties, self.format_version)
+        return "on: only delvec can read the table when it has one" if has_vectors else None
 
     def _identifier_columns(self) -> list[str]:
         ids = self.metadata.identifier_ids.get(self.schema_id, frozenset())
