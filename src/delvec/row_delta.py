@@ -186,6 +186,19 @@ class DeleteForm(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class KeyRules:
+    """How a table deletes rows by their keys without reading them (`delvec.deletes.writers`).
+
+    by_partition   all data files have the newest partitioning: keys that decide their partition may be
+                   deleted in that partition only
+    automatic      a DELETE whose condition is a set of keys is a delete of keys
+    """
+
+    by_partition: bool
+    automatic: bool
+
+
+@dataclass(frozen=True, slots=True)
 class WriteRules:
     """How a statement must write rows, from the table's metadata.
 
@@ -199,6 +212,7 @@ class WriteRules:
     deletes           how rows are deleted. With VECTOR and POSITION_FILE the engine passes
                       ``RowDelta.vectors``, and the format stores the rows in its form; with REWRITE the
                       engine writes the remaining rows of a file to a new file
+    keys              how rows are deleted by key; None: they are found first
     measured          the columns that new files need statistics of
     vectors_since     the version of the table's format from which deletes are vectors; None: this one or none
     rewrite_share     if more than this share of a file's rows would be deleted, old deletes included, the
@@ -222,6 +236,7 @@ class WriteRules:
     spec: PartitionSpec
     folders: Folders
     deletes: DeleteForm
+    keys: KeyRules | None = None
     measured: tuple[MeasuredColumn, ...] = ()
     with_ids: bool = False
     store_partitions: bool = False

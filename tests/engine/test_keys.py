@@ -178,7 +178,7 @@ def test_bad_keys_are_refused(spark, tmp_path, name):
         "on is 3, expected the name": ([(1,)], 3),
         "key column 'idd' does not exist, expected one of id": ([(1,)], "idd"),
         "on names column 'id' twice": ([(1, 1)], ["id", "ID"]),
-        "key column 'f' is of type float, expected one of boolean": ([(1.0,)], "f"),
+        "key column 'f' is of type float, expected an integer": ([(1.0,)], "f"),
         "key column 'd' is of type double": ([(1.0,)], "d"),
         "key column 's' is of type struct": ([((1,),)], "s"),
         "key column 'l' is of type array": ([([1],)], "l"),

@@ -249,7 +249,7 @@ class Changed:
     location: str
     operation: str
     version: int
-    metrics: Mapping[str, int]
+    metrics: Mapping[str, int | None]
 
     exit_code = 0
 
@@ -262,7 +262,11 @@ class Changed:
         }
 
     def render(self) -> Iterable[RenderableType]:
-        metrics = [(name, f"{value:,}") for name, value in self.metrics.items() if value]
+        metrics = [
+            (name, "unknown" if value is None else f"{value:,}")
+            for name, value in self.metrics.items()
+            if value != 0
+        ]
         yield pairs(
             [
                 ("location", cell(self.location)),

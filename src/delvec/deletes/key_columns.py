@@ -36,7 +36,7 @@ def key_fields(schema: Schema, field_ids: Sequence[int]) -> tuple[Field, ...]:
 
 def verify_key_type(field: Field) -> None:
     """Refuse a column by which rows cannot be deleted: floating-point numbers have no certain equality."""
-    if not _is_key_type(field.type):
+    if not is_key_type(field.type):
         raise UnsupportedFeatureError(
             f"key column {field.name!r} is of type {field.type}, expected an integer, a decimal, a boolean, "
             "a string, binary, a date or a timestamp",
@@ -67,7 +67,8 @@ def key_array(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.Array:
         ) from None
 
 
-def _is_key_type(data_type: DataType) -> bool:
+def is_key_type(data_type: DataType) -> bool:
+    """Whether values of the type are equal exactly if they are stored alike."""
     return isinstance(data_type, Decimal) or (isinstance(data_type, Primitive) and data_type.name in _TYPES)
 
 

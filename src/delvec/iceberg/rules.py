@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.iceberg import write_properties
 from delvec.iceberg.data_folders import data_folder, file_folders
@@ -19,7 +21,7 @@ from delvec.iceberg.vector_file import DATA_FOLDER, store_vectors
 from delvec.iceberg.version_features import verify_writable_version
 from delvec.iceberg.write_defaults import write_defaults
 from delvec.partition_spec import PartitionSpec
-from delvec.row_delta import DeleteForm, Verb, WriteRules
+from delvec.row_delta import DeleteForm, KeyRules, Verb, WriteRules
 from delvec.schema import Array, DataType, Fixed, Map, Primitive, Schema, Struct
 from delvec.transforms import VOID
 
@@ -54,6 +56,7 @@ def write_rules(snapshot: Snapshot, verb: Verb) -> WriteRules:
         spec=spec,
         folders=partial(file_folders, spec, dict(properties), snapshot.location),
         deletes=deletes,
+        keys=None if deletes is DeleteForm.REWRITE else _key_rules(snapshot, verb),
         store_vectors=_STORE_VECTORS if deletes is DeleteForm.VECTOR else None,
         measured=measured_columns(schema, properties),
         with_ids=can_have_ids(schema),
@@ -101,6 +104,17 @@ def _delete_form(snapshot: Snapshot, verb: Verb) -> DeleteForm:
     if verb is not Verb.REWRITE_DELETES and not write_properties.merges_on_read(snapshot.properties, verb):
         return DeleteForm.REWRITE
     return DeleteForm.VECTOR if snapshot.format_version >= LINEAGE_VERSION else DeleteForm.POSITION_FILE
+
+
+def _key_rules(snapshot: Snapshot, verb: Verb) -> KeyRules | None:
+    """None for verbs that delete no keys."""
+    options = snapshot.delete_options
+    automatic = verb is Verb.DELETE and options.vectors_of_keys
+    if verb not in (Verb.DELETE_KEYS, Verb.UPSERT) and not automatic:
+        return None
+    live = snapshot.files.live
+    specs = live.manifests.take(pa.array(live.data_manifests)).column("spec_id").unique().to_pylist()
+    return KeyRules(by_partition=set(specs) <= {snapshot.spec.spec_id}, automatic=automatic)
 
 
 def _rewrite_share(snapshot: Snapshot) -> float | None:

@@ -8,19 +8,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from delvec.deletes.key_columns import is_key_type
 from delvec.errors import InvalidOperationError
 from delvec.predicate.binding import nearest
-from delvec.schema import Decimal, Field, Primitive, Schema, Struct
+from delvec.row_delta import Operation, Request
+from delvec.schema import Field, Schema, Struct
 from delvec.spark.row_checks import VIOLATION
 from delvec.spark.store_assignment import assigned
 from delvec.spark.text_lengths import with_padding
 from delvec.spark.types import quoted, spark_type
-
-KEY_TYPES = (
-    *("boolean", "byte", "short", "integer", "long", "string", "binary"),
-    *("date", "timestamp", "timestamp_ntz"),
-)
-"""Primitive types whose values are equal if they are stored alike; decimals are too."""
 
 KeyFields = tuple[Field, ...]
 
@@ -41,11 +37,9 @@ def key_fields(schema: Schema, on: str | Sequence[str], *, case_sensitive: bool)
     return tuple(fields)
 
 
-def is_key_type(field: Field) -> bool:
+def is_key(field: Field) -> bool:
     """Whether values of the column are equal exactly if they are stored alike."""
-    kind = field.type
-    is_plain = isinstance(kind, Decimal) or (isinstance(kind, Primitive) and kind.name in KEY_TYPES)
-    return is_plain and not field.collated
+    return is_key_type(field.type) and not field.collated
 
 
 def key_rows(frame: DataFrame, fields: KeyFields) -> DataFrame:
@@ -69,9 +63,9 @@ def with_exact_keys(frame: DataFrame, fields: KeyFields) -> DataFrame:
     return frame.select(*columns)
 
 
-def key_text(fields: KeyFields) -> str:
-    """The keys as a condition, for the history and for messages."""
-    return f"({', '.join(quoted(field.name) for field in fields)}) IN (keys)"
+def key_request(operation: Operation, fields: KeyFields) -> Request:
+    """DELETE_KEYS or UPSERT by these columns, for the history and for messages."""
+    return Request(operation, f"({', '.join(quoted(field.name) for field in fields)}) IN (keys)")
 
 
 def _field(schema: Schema, name: str, *, case_sensitive: bool) -> Field:
@@ -84,10 +78,11 @@ def _field(schema: Schema, name: str, *, case_sensitive: bool) -> Field:
 
 
 def _verified(field: Field) -> Field:
-    if not is_key_type(field):
+    if not is_key(field):
         kind = f"{field.type} with a collation" if field.collated else str(field.type)
         raise InvalidOperationError(
-            f"key column {field.name!r} is of type {kind}, expected one of {', '.join(KEY_TYPES)} or decimal"
+            f"key column {field.name!r} is of type {kind}, expected an integer, a decimal, a boolean, a string "
+            "without a collation, binary, a date or a timestamp"
         )
     return field
 

@@ -19,7 +19,7 @@ from delvec.row_delta import Operation, Request, RowCounts, RowDelta, Verb, all_
 from delvec.spark.change_files import write_changes
 from delvec.spark.commit_and_rerun import commit
 from delvec.spark.find_rows import find
-from delvec.spark.key_columns import KeyFields, key_text
+from delvec.spark.key_columns import KeyFields, key_request
 from delvec.spark.last_rows import verify_unique
 from delvec.spark.merge import prepared
 from delvec.spark.merge_clauses import DELETE, MATCHED, Clause
@@ -40,17 +40,12 @@ _VERBS = {Operation.DELETE_KEYS: Verb.DELETE, Operation.UPSERT: Verb.MERGE}
 """The verb decides conflicts. An upsert must see new rows with its keys, whatever its isolation level is."""
 
 
-def key_request(operation: Operation, fields: KeyFields) -> Request:
-    return Request(operation, key_text(fields))
-
-
 def delete_by_join(
     target: Target, keys: DataFrame, fields: KeyFields, source: MergeSource
 ) -> OperationResult | Rerun:
     """Delete the rows that have one of the keys; none of them is there twice. ``source`` keeps them for the
     next run.
     """
-    target.verify_removable()
     return _run(target, keys, fields, source, Operation.DELETE_KEYS)
 
 
@@ -58,7 +53,6 @@ def upsert_by_join(
     target: Target, rows: DataFrame, fields: KeyFields, source: MergeSource
 ) -> OperationResult | Rerun:
     """Delete the rows that have the key of a new row, and add the new rows (with the table's columns)."""
-    target.verify_removable()
     return _run(target, rows, fields, source, Operation.UPSERT)
 
 

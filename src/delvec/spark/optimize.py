@@ -8,7 +8,7 @@ file is dropped, and the rest is committed (`conflicts.kept_groups`).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -224,7 +224,7 @@ def _result(
     groups = [part.committed for part in parts]
     versions = tuple(part.result.version for part in parts if len(part.kept))
     unchanged = target.unchanged(request, RowCounts())
-    metrics = [part.result.metrics for part in parts] or [unchanged.metrics]
+    metrics = [_known(part.result.metrics) for part in parts] or [_known(unchanged.metrics)]
     return CompactionResult(
         parts[-1].result.version if parts else unchanged.version,
         metrics[0] if len(metrics) == 1 else target.table.total_metrics(metrics),
@@ -235,6 +235,11 @@ def _result(
         dropped=selection.groups.count - sum(part.count for part in groups),
         **_totals(selection, groups),
     )
+
+
+def _known(metrics: Mapping[str, int | None]) -> dict[str, int]:
+    """The metrics without those that cannot be known."""
+    return {name: count for name, count in metrics.items() if count is not None}
 
 
 def _preview(target: Target, request: Request, selection: _Selection, file_size: int) -> CompactionResult:

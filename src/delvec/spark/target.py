@@ -45,10 +45,11 @@ class OperationResult:
     """What a statement did: the table's version afterwards, and metrics by the names of the table's history.
 
     A statement that changes no row commits nothing: ``version`` is the version that it started from.
+    A metric is None if its count cannot be known, such as the number of rows that a delete of keys deletes.
     """
 
     version: int
-    metrics: Mapping[str, int]
+    metrics: Mapping[str, int | None]
     counts: RowCounts = field(default=RowCounts(), kw_only=True, repr=False)
 
     def _repr_html_(self) -> str:
