@@ -140,6 +140,10 @@ class Blind:
     def rows_read(self) -> dict[int, Bitmap]:
         return {}
 
+    def deleted_by_key(self, newest: Any, file_ids: Any, after: int) -> dict[int, Bitmap]:
+        del newest, file_ids, after
+        return {}
+
     def replanned(self, newest: Any) -> RowDelta:
         raise AssertionError(f"nothing is replaced at version {newest.version}")
 

@@ -194,6 +194,10 @@ class Plain:
                 found.setdefault(at.file_id, []).append(at.position)
         return {file_id: Bitmap.from_iterable(positions) for file_id, positions in found.items()}
 
+    def deleted_by_key(self, newest: Snapshot, file_ids: pa.Array, after: int) -> Mapping[int, Bitmap]:
+        del newest, file_ids, after
+        return {}
+
     def replanned(self, newest: Snapshot) -> RowDelta:
         plan = newest.plan()
         files = [put_file(newest.storage, table_of(self.statement.rows))] if self.statement.rows else []

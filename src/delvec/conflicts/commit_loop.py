@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from delvec.commit_retries import CommitRetries
+from delvec.conflicts.conflict import Conflict
 from delvec.conflicts.probe import ConflictProbe
-from delvec.conflicts.rebase import Conflict, rebased
+from delvec.conflicts.rebase import rebased
 from delvec.errors import CommitConflictError, StorageError
 from delvec.formats import RetryingCommits, Snapshot, Table
 from delvec.row_delta import Committed, RowDelta, Unknown, VersionTaken, Won

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +19,8 @@ from delvec.formats import Snapshot
 from delvec.row_delta import RowDelta, Won
 from delvec.storage import Storage
 
+NO_ROWS: Mapping[int, Bitmap] = MappingProxyType({})
+
 
 @dataclass(frozen=True, slots=True)
 class ContendedFile:
@@ -28,6 +32,7 @@ class ContendedFile:
     before         its rows that were deleted in the base
     now            its rows that are deleted in the newest version; None if the file is removed
     mine           the rows that the delta deletes; None: all rows that were live in the base
+    by_key         its rows that a concurrent commit deleted by their keys
     """
 
     file_id: int
@@ -37,6 +42,7 @@ class ContendedFile:
     before: Bitmap
     now: Bitmap | None
     mine: Bitmap | None
+    by_key: Bitmap
 
     @property
     def overlap(self) -> int:
@@ -45,18 +51,29 @@ class ContendedFile:
             if self.mine is not None:
                 return len(self.mine)
             return 0 if self.record_count is None else self.record_count - len(self.before)
-        winner_rows = self.now - self.before
+        winner_rows = (self.now | self.by_key) - self.before
         return len(winner_rows) if self.mine is None else len(self.mine & winner_rows)
 
 
 def contended_files(
-    delta: RowDelta, base: Snapshot, newest: Snapshot, winners: Winners, loader: DeleteLoader
+    delta: RowDelta,
+    base: Snapshot,
+    newest: Snapshot,
+    winners: Winners,
+    loader: DeleteLoader,
+    *,
+    by_key: Mapping[int, Bitmap] = NO_ROWS,
 ) -> list[ContendedFile]:
-    """The files of the delta that a concurrent commit changed or removed, in the order of their ids."""
+    """The files of the delta that a concurrent commit changed or removed, in the order of their ids.
+
+    ``by_key``: the rows of each file of the base that concurrent commits deleted by their keys.
+    """
     changed = pa.concat_arrays([one_chunk(delta.vectors.column("file_id")), one_chunk(delta.removed)])
     # A removed file loses its deletes too, so it does not matter where they were stored.
     again = winners.first_storing_again(one_chunk(delta.vectors.column("file_id")))
-    by_file = again | winners.first_change(changed)
+    keyed = winners.first_deleting_keys()
+    by_file = {} if keyed is None else {file_id: keyed for file_id, rows in by_key.items() if len(rows)}
+    by_file |= again | winners.first_change(changed)
     ids = pa.array(sorted(by_file), pa.int64())
     if not len(ids):
         return []
@@ -75,6 +92,7 @@ def contended_files(
             before[file_id],
             None if new_id is None else now[new_id],
             _mine(delta, file_id, name, before[file_id], loader.storage),
+            by_key.get(file_id, Bitmap()),
         )
         for file_id, name, new_id in columns
     ]
@@ -86,7 +104,7 @@ def united_vector(file: ContendedFile) -> dict[str, Any] | None:
     """
     if file.now is None or file.mine is None:
         return None
-    return new_vector(file.file_id, file.mine, file.now)
+    return new_vector(file.file_id, file.mine - file.by_key, file.now)
 
 
 def _mine(delta: RowDelta, file_id: int, name: str, before: Bitmap, storage: Storage) -> Bitmap | None:

@@ -31,6 +31,12 @@ class ConflictProbe(Protocol):
         """The rows, by file id of the base, that the statement read, did not change, and depends on."""
         ...
 
+    def deleted_by_key(self, newest: Snapshot, file_ids: pa.Array, after: int) -> Mapping[int, Bitmap]:
+        """The rows of these files of the newest version that a delete of keys with a sequence number above
+        ``after`` deletes first.
+        """
+        ...
+
     def replanned(self, newest: Snapshot) -> RowDelta:
         """The delta of a statement that replaces whole files, made again for the newest version."""
         ...
@@ -54,6 +60,10 @@ class ReadsNoRows:
         return None
 
     def rows_read(self) -> Mapping[int, Bitmap]:
+        return {}
+
+    def deleted_by_key(self, newest: Snapshot, file_ids: pa.Array, after: int) -> Mapping[int, Bitmap]:
+        del newest, file_ids, after
         return {}
 
     def replanned(self, newest: Snapshot) -> RowDelta:

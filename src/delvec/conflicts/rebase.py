@@ -10,6 +10,9 @@ to the newest version.
     removed   if both removed a file, it is dropped from the delta
     added     kept: new files conflict with nothing
 
+Rows that a commit deleted by their keys are found by a scan of the files that the delta changes, and count as
+rows that it deleted (`ConflictProbe.deleted_by_key`).
+
 A compaction changes no row. It loses only the groups whose files another commit changed (`kept_groups`).
 Rewriting deletes changes no row either: the deletes that it removes must not apply to newer files
 (`removed_deletes`).
@@ -26,8 +29,10 @@ import pyarrow.compute as pc
 
 from delvec.bitmap import Bitmap
 from delvec.chunked import one_chunk
-from delvec.conflicts.contended_files import ContendedFile, contended_files, united_vector
+from delvec.conflicts.conflict import Conflict
+from delvec.conflicts.contended_files import NO_ROWS, ContendedFile, contended_files, united_vector
 from delvec.conflicts.kept_groups import kept_groups
+from delvec.conflicts.key_deletes import kept_sequence_conflict, key_scope_conflict
 from delvec.conflicts.probe import ConflictProbe
 from delvec.conflicts.removed_deletes import applying_to, still_live
 from delvec.conflicts.verb_pairs import RULES, Rule
@@ -38,20 +43,10 @@ from delvec.formats import Snapshot
 from delvec.row_delta import VECTORS_SCHEMA, Isolation, RowCounts, RowDelta, Verb, Won
 from delvec.storage import Storage
 
-_REBASED = (Rule.TOP, Rule.CHECK, Rule.REPLAN, Rule.KEEP)
+_FIRST_SEQUENCE = -1
+"""Below all sequence numbers."""
 
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """Why a delta cannot be rebased: the commit that it conflicts with, and what that commit did."""
-
-    version: int
-    operation: str
-    reason: str
-
-    @classmethod
-    def with_commit(cls, won: Won, reason: str) -> Conflict:
-        return cls(won.version, won.operation, reason)
+_REBASED = (Rule.TOP, Rule.CHECK, Rule.KEYS, Rule.REPLAN, Rule.KEEP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +67,7 @@ def rebased(
     probe: ConflictProbe,
 ) -> Rebased | Conflict:
     """``delta``, which was made from ``base``, on top of ``newest``. ``won`` are the commits between them."""
-    conflict = _statement_conflict(delta, won, probe)
+    conflict = _statement_conflict(delta, won, probe) or kept_sequence_conflict(delta, won)
     if conflict is not None:
         return conflict
     rules = {RULES[winner.verb, delta.verb] for winner in won}
@@ -80,8 +75,8 @@ def rebased(
         return Rebased(kept_groups(delta, Winners(won, base, newest), newest))
     if Rule.REPLAN in rules:
         return Rebased(_replanned(delta, probe.replanned(newest)))
-    if Rule.CHECK not in rules:
-        return Rebased(replace(delta, base=newest.base))
+    if not rules & {Rule.CHECK, Rule.KEYS}:
+        return key_scope_conflict(delta, newest, won) or Rebased(replace(delta, base=newest.base))
     return _Rebase(delta, base, newest, Winners(won, base, newest), DeleteLoader(storage), probe).result()
 
 
@@ -120,7 +115,8 @@ class _Rebase:
         delta = self.delta
         ids = _file_ids(delta)
         verify_applied(self.newest.plan(among=self.winners.newest_ids(ids).drop_null()))
-        files = contended_files(delta, self.base, self.newest, self.winners, self.loader)
+        by_key = NO_ROWS if delta.verb == Verb.REWRITE_DELETES else self._deleted_by_key(ids)
+        files = contended_files(delta, self.base, self.newest, self.winners, self.loader, by_key=by_key)
         conflict = (
             self._files_conflict(files)
             or self._read_rows_conflict()
@@ -188,6 +184,11 @@ class _Rebase:
             return None
         rows_read = self.probe.rows_read()
         ids = pa.array(sorted(rows_read), pa.int64())
+        keyed = self.winners.first_deleting_keys()
+        for file_id, deleted in self._deleted_by_key(ids).items():
+            if keyed is not None and len(rows_read[file_id] & deleted):
+                reason = f"it deleted keys of rows of file {self._name(file_id)} that this operation read"
+                return Conflict.with_commit(keyed, reason)
         rearranging = self.winners.rearranging(ids)
         if rearranging is not None:  # the rows may have been deleted in the files where they are now
             reason = "it moved rows that this operation read, and another commit deleted rows"
@@ -257,6 +258,18 @@ class _Rebase:
         now = self.loader.by_file(self.newest.plan(among=newest.drop_null()))
         pairs = zip(file_ids, newest.to_pylist(), strict=True)
         return {old: now[new] - before[old] for old, new in pairs if new is not None}
+
+    def _deleted_by_key(self, file_ids: pa.Array) -> Mapping[int, Bitmap]:
+        """The rows of these files of the base that concurrent commits deleted by their keys."""
+        if self.winners.first_deleting_keys() is None or not len(file_ids):
+            return NO_ROWS
+        in_newest = self.winners.newest_ids(file_ids)
+        after = pc.max(self.base.plan(among=file_ids).deletes.column("sequence")).as_py()
+        found = self.probe.deleted_by_key(
+            self.newest, in_newest.drop_null(), _FIRST_SEQUENCE if after is None else after
+        )
+        pairs = zip(file_ids.to_pylist(), in_newest.to_pylist(), strict=True)
+        return {old: found[new] for old, new in pairs if new in found}
 
     def _moved(self, file_ids: pa.Array) -> pa.Array:
         """The ids in the newest version; null for files that are removed."""

@@ -4,10 +4,12 @@
     CHECK     unite the vectors, if all rows that were read are still live and no new row would have been read
     REPLAN    find again which files to replace, and commit
     KEEP      drop the groups of files that the other writer changed from a compaction, and commit the rest
-    KEYS      check the new rows' keys against the other writer's
+    KEYS      the same; rows that the other writer deleted by their keys count as rows that it deleted
     RERUN     run the statement again on the newest version
 
-The table has rules for the verbs on keys already, though delvec does not have these verbs yet.
+A key delete and an upsert read nothing, so they commit on top of everything but a change of metadata. Their
+deletes have the newest sequence number, and so apply to the rows of all commits before them. A compaction on
+top of them keeps the sequence number of its old rows, so that these deletes apply to its new files.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ class Rule(Enum):
     CHECK = "unite the vectors, if no row that was read has changed"
     REPLAN = "plan again"
     KEEP = "drop changed files"
-    KEYS = "check keys"
+    KEYS = "unite the vectors, if no row that was read has changed or lost its key"
     RERUN = "run again"
 
 
@@ -52,8 +54,8 @@ _BY_WINNER = {
     Verb.REPLACE: (_TOP, _CHECK, _CHECK, _CHECK, _REPLAN, _KEEP, _CHECK, _TOP, _TOP, _TOP),
     Verb.COMPACT: (_TOP, _CHECK, _CHECK, _CHECK, _REPLAN, _KEEP, _CHECK, _TOP, _TOP, _TOP),
     Verb.REWRITE_DELETES: (_TOP, _CHECK, _CHECK, _CHECK, _REPLAN, _KEEP, _CHECK, _TOP, _TOP, _TOP),
-    Verb.DELETE_KEYS: (_TOP, _TOP, _KEYS, _KEYS, _REPLAN, _KEYS, _CHECK, _TOP, _TOP, _TOP),
-    Verb.UPSERT: (_TOP, _CHECK, _KEYS, _KEYS, _REPLAN, _KEYS, _CHECK, _TOP, _TOP, _TOP),
+    Verb.DELETE_KEYS: (_TOP, _KEYS, _KEYS, _KEYS, _REPLAN, _KEEP, _CHECK, _TOP, _TOP, _TOP),
+    Verb.UPSERT: (_TOP, _KEYS, _KEYS, _KEYS, _REPLAN, _KEEP, _CHECK, _TOP, _TOP, _TOP),
     Verb.ALTER: (_RERUN,) * len(_LOSERS),
 }
 

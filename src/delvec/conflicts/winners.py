@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec.formats import Snapshot
-from delvec.row_delta import Won
+from delvec.row_delta import Verb, Won
 
 _CHANGING = ("vectors", "added", "removed")
 """The columns of ``Won`` whose files the commit changed or removed."""
@@ -53,6 +53,10 @@ class Winners:
     def first_storing_again(self, file_ids: pa.Array) -> dict[int, Won]:
         """Those of these files of the base whose deleted rows a commit stored in another place."""
         return self._first("stored_again", file_ids)
+
+    def first_deleting_keys(self) -> Won | None:
+        """The first commit that deleted rows by their keys."""
+        return next(filter(deletes_keys, self.won), None)
 
     def touched(self, file_ids: pa.Array) -> pa.Array:
         """Those of these files of the base that a commit changed, removed or recorded again."""
@@ -121,12 +125,18 @@ def changes_rows(won: Won) -> bool:
 
 def removes_rows(won: Won) -> bool:
     """Whether the commit deleted rows, or removed files without moving their rows to other files."""
-    return len(won.vectors) > 0 or len(won.removed) > len(won.rearranged)
+    return len(won.vectors) > 0 or len(won.removed) > len(won.rearranged) or deletes_keys(won)
+
+
+def deletes_keys(won: Won) -> bool:
+    """Whether the commit deleted rows by their keys: of any file that was there before."""
+    return won.verb in (Verb.DELETE_KEYS, Verb.UPSERT)
 
 
 def may_move_rows(won: Won) -> bool:
     """Whether rows that the commit removed may be live in other files, changed."""
-    return bool(len(won.added)) and (len(won.removed) > 0 or len(won.vectors) > 0)
+    loses_rows = len(won.removed) > 0 or len(won.vectors) > 0 or deletes_keys(won)
+    return bool(len(won.added)) and loses_rows
 
 
 def _joined(names: Sequence[pa.Array]) -> pa.Array:

@@ -23,6 +23,7 @@ from delvec.errors import CommitConflictError, StorageError
 from delvec.formats import Snapshot
 from delvec.plan import ScanPlan
 from delvec.row_delta import Execution, RowDelta
+from delvec.spark.deleted_by_key import rows_deleted_by_key
 from delvec.spark.file_paths import location_of
 from delvec.spark.scan import place_columns
 from delvec.spark.scan_part import united
@@ -80,6 +81,9 @@ class StatementProbe:
 
     def rows_read(self) -> Mapping[int, Bitmap]:
         return {}
+
+    def deleted_by_key(self, newest: Snapshot, file_ids: pa.Array, after: int) -> Mapping[int, Bitmap]:
+        return rows_deleted_by_key(self.target, newest, file_ids, after)
 
     def replanned(self, newest: Snapshot) -> RowDelta:
         assert self.replan is not None

@@ -81,8 +81,8 @@ def _verified(field: Field) -> Field:
     if not is_key(field):
         kind = f"{field.type} with a collation" if field.collated else str(field.type)
         raise InvalidOperationError(
-            f"key column {field.name!r} is of type {kind}, expected an integer, a decimal, a boolean, a string "
-            "without a collation, binary, a date or a timestamp"
+            f"key column {field.name!r} is of type {kind}, expected an integer, a decimal, a boolean, "
+            "a string without a collation, binary, a date or a timestamp"
         )
     return field
 

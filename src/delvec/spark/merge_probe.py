@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from delvec.formats import Snapshot
 from delvec.plan import ScanPlan
 from delvec.row_delta import RowDelta
 from delvec.spark.commit_and_rerun import file_with_rows, first_file_id, is_nondeterministic, reads
+from delvec.spark.deleted_by_key import rows_deleted_by_key
 from delvec.spark.file_paths import location_of
 from delvec.spark.merge_join import KeptSource, MergeJoin
 from delvec.spark.merge_source import MergeSource
@@ -56,6 +58,9 @@ class MergeProbe:
         columns = (self.plan.files.column(name).to_pylist() for name in ("location", "file_id"))
         ids = dict(zip(*columns, strict=True))
         return {ids[location_of(path)]: rows for path, rows in bitmaps.items()}
+
+    def deleted_by_key(self, newest: Snapshot, file_ids: pa.Array, after: int) -> Mapping[int, Bitmap]:
+        return rows_deleted_by_key(self.join.target, newest, file_ids, after)
 
     def replanned(self, newest: Snapshot) -> RowDelta:
         raise AssertionError(f"MERGE does not replace whole files: version {newest.version}")

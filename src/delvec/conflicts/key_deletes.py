@@ -1,0 +1,36 @@
+"""Conflicts of deletes by key that no row decides.
+
+A delete by key applies to the files whose sequence number is below its own. So rows that move must keep their
+number, and a delete for one partition must not miss a file with another partitioning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from delvec.conflicts.conflict import Conflict
+from delvec.conflicts.winners import deletes_keys
+from delvec.formats import Snapshot
+from delvec.row_delta import RowDelta, Verb, Won
+
+
+def kept_sequence_conflict(delta: RowDelta, won: Sequence[Won]) -> Conflict | None:
+    """A compaction after a delete by key must keep the sequence number of its rows, or the delete would not
+    apply to its new files.
+    """
+    if delta.verb != Verb.COMPACT or delta.data_sequence is not None:
+        return None
+    keyed = next(filter(deletes_keys, won), None)
+    reason = "it deleted rows by their keys, and this operation gives rows a new sequence number"
+    return None if keyed is None else Conflict.with_commit(keyed, reason)
+
+
+def key_scope_conflict(delta: RowDelta, newest: Snapshot, won: Sequence[Won]) -> Conflict | None:
+    """A delete of keys for some partitions must apply to all files of the newest version too."""
+    is_global = delta.added_deletes.column("spec_id").null_count == len(delta.added_deletes)
+    if delta.verb not in (Verb.DELETE_KEYS, Verb.UPSERT) or is_global:
+        return None
+    keys = newest.rules(delta.verb).keys
+    if keys is not None and keys.by_partition:
+        return None
+    return Conflict.with_commit(won[-1], "it added files with another partitioning")
