@@ -39,7 +39,7 @@ def test_show_json(delvec, orders):
         "files": {"count": 4},
         "rows": {"physical": 40, "deleted": 17, "live": 23},
         "vectors": {"count": 4, "inline": 0, "files": 2},
-        "delete_files": {"position": 0, "equality": 0, "rows": 0, "bytes": 0},
+        "delete_files": {"position": 0, "equality": 0, "key_vectors": 0, "rows": 0, "bytes": 0},
         "details": {
             "reader version": 3,
             "writer version": 7,

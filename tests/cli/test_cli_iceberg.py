@@ -44,7 +44,8 @@ def test_show(delvec, table):
     assert shown["timestamp"] == "2025-01-01T01:00:00+00:00"
     assert shown["rows"] == {"physical": 6, "deleted": 2, "live": 4}
     assert shown["vectors"] == {"count": 1, "inline": 0, "files": 1, "bytes": table.vector.length}
-    assert shown["delete_files"] == {"position": 0, "equality": 0, "rows": 0, "bytes": 0}
+    none = {"position": 0, "equality": 0, "key_vectors": 0, "rows": 0, "bytes": 0}
+    assert shown["delete_files"] == none
     assert shown["partition_columns"] == ["p"]
     assert shown["details"]["format version"] == 3
     assert shown["details"]["branches and tags"][0] == f"main (branch): {table.newest}"
