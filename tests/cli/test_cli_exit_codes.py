@@ -175,7 +175,7 @@ def test_unsupported_format(delvec, tmp_path):
     (tmp_path / "metadata/v1.metadata.json").write_text('{"format-version": 5}')
     run = delvec("show", tmp_path)
     assert run.code == 5
-    assert run.err.startswith("error: Iceberg format version is 5, expected 1, 2 or 3")
+    assert run.err.startswith("error: Iceberg format version is 5, expected 1, 2, 3 or 4")
 
 
 def test_unsupported_place(delvec):

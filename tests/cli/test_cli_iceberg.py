@@ -168,7 +168,7 @@ def test_tables_of_version_1_are_read_only(delvec, no_spark, tmp_path, arguments
     command, *options = arguments
     run = delvec(command, table.root, *options)
     assert run.code == 5
-    assert "format version is 1, which delvec only reads, expected 2 or 3" in run.err
+    assert "format version is 1, which delvec only reads, expected 2, 3 or 4" in run.err
 
 
 def test_a_statement_that_writes_is_refused_without_spark(delvec, no_spark, tmp_path):

@@ -261,8 +261,8 @@ def test_new_tables_that_cannot_be(spark, tmp_path):
     from delvec import Table
 
     place = str(tmp_path / "t")
-    for version in (1, 4):
-        with pytest.raises(InvalidOperationError, match=f"format_version is {version}, expected 2 or 3"):
+    for version in (1, 5):
+        with pytest.raises(InvalidOperationError, match=f"format_version is {version}, expected 2, 3 or 4"):
             Table.create(spark, place, DDL, format="iceberg", format_version=version)
     for partition, problem in {
         "days(v)": "transform day is not defined for type integer",

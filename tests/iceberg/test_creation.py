@@ -132,11 +132,11 @@ def test_a_table_is_created_once(tmp_path):
     assert FolderPointer().commit(second.storage, None, second.opened.creation) == Taken()
 
 
-@pytest.mark.parametrize("version", [1, 4, "three"])
+@pytest.mark.parametrize("version", [1, 5, "three"])
 def test_other_format_versions(tmp_path, version):
-    with pytest.raises(InvalidOperationError, match=f"format_version is {version!r}, expected 2 or 3"):
+    with pytest.raises(InvalidOperationError, match=f"format_version is {version!r}, expected 2, 3 or 4"):
         draft(tmp_path, format_version=version)
-    with pytest.raises(InvalidOperationError, match="expected 2 or 3"):
+    with pytest.raises(InvalidOperationError, match="expected 2, 3 or 4"):
         draft(tmp_path, properties={"format-version": str(version)})
 
 

@@ -123,7 +123,7 @@ def test_field_ids_only_without_lists_and_maps(table_of, tmp_path):
 def test_version_1_is_read_only(table_of):
     writer = table_of(version=1)
     with pytest.raises(
-        UnsupportedFeatureError, match=r"version is 1, .* expected 2 or 3 \(upgrade\)"
+        UnsupportedFeatureError, match=r"version is 1, .* expected 2, 3 or 4 \(upgrade\)"
     ) as found:
         rules(writer, Verb.DELETE)
     assert found.value.feature == "format version 1"

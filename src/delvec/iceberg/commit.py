@@ -2,7 +2,7 @@
 
     data/….puffin, data/….parquet       vectors, or position-delete files of version 2
     metadata/<uuid>-m<n>.avro           the manifests that are new or rewritten
-    metadata/snap-<id>-1-<uuid>.avro    the manifest list
+    metadata/snap-<id>-1-<uuid>.avro    the manifest list; in version 4 a root manifest instead (`tree`)
     the pointer's swap                  makes the snapshot part of the table, or another was first
 
 Files are stored before the swap, so that metadata never refers to a file that is not there. If another writer
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -34,12 +34,18 @@ from delvec.iceberg.snapshot_summary import ENGINE, operation_of, summary
 from delvec.iceberg.stats_writer import measured_columns
 from delvec.iceberg.swaps import BaseFile, Swap, Swapped, SwapUnknown, Taken, metadata_folder
 from delvec.iceberg.transactions import txn_properties
+from delvec.iceberg.tree.mark import TREE_VERSION
+from delvec.iceberg.tree.measured_columns import of_metadata
+from delvec.iceberg.tree.snapshot_root import next_snapshot
+from delvec.iceberg.tree.stored_tree import NewTreeFiles
 from delvec.iceberg.updated_metadata import apply_updates, parsed
 from delvec.row_delta import Committed, Outcome, RowDelta, Unknown, VersionTaken, with_statistics
 from delvec.storage import Storage, in_parallel
 
 if TYPE_CHECKING:
     from delvec.iceberg.snapshot import Snapshot
+
+ROOT_MANIFEST = "root-manifest"
 
 Clock = Callable[[], int]
 
@@ -152,10 +158,77 @@ def _measured(storage: Storage, delta: RowDelta, after: TableMetadata) -> RowDel
     return replace(delta, added=with_statistics(delta.added, statistics))
 
 
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What was stored for a snapshot: ``place``, as the snapshot names it, how the summary counts manifests,
+    and the next row id of the table.
+    """
+
+    place: Mapping[str, str]
+    counts: Mapping[str, int]
+    next_row_id: int | None
+
+
 def _snapshot_updates(attempt: _Attempt, after: TableMetadata, changes: EntryChanges) -> Sequence[Update]:
-    """Write the manifests and the list of the new snapshot; the updates that add it to the table."""
+    """Write the manifests of the new snapshot; the updates that add it to the table."""
+    base, sequence = attempt.base, after.last_sequence_number + 1
+    has_tree = after.format_version >= TREE_VERSION
+    stored = (_stored_tree if has_tree else _stored_list)(attempt, after, changes, sequence)
+    parent = None if base.record is None else base.record
+    snapshot: dict[str, Any] = {
+        "snapshot-id": attempt.snapshot_id,
+        "sequence-number": sequence,
+        "timestamp-ms": max(attempt.now_ms, 0 if parent is None else parent.timestamp_ms),
+        **stored.place,
+        "summary": {
+            "operation": operation_of(changes.entries, data_change=attempt.delta.data_change),
+            **summary(changes.entries, None if parent is None else parent.summary),
+            **{name: str(count) for name, count in stored.counts.items()},
+            **ENGINE,
+        },
+        "schema-id": after.current_schema_id,
+    }
+    if parent is not None:
+        snapshot["parent-snapshot-id"] = parent.snapshot_id
+    if after.format_version >= 3 and stored.next_row_id is not None:
+        first_row_id = after.next_row_id or 0
+        snapshot |= {"first-row-id": first_row_id, "added-rows": stored.next_row_id - first_row_id}
+    branch = base.opened.ref or MAIN
+    retention = _retention(after, branch)
+    return [add_snapshot(snapshot), set_snapshot_ref(branch, attempt.snapshot_id, retention=retention)]
+
+
+def _stored_tree(attempt: _Attempt, after: TableMetadata, changes: EntryChanges, sequence: int) -> _Stored:
+    """Store a root manifest, with the leaves and manifest vectors that it needs."""
+    columns = of_metadata(after)
+    files = NewTreeFiles(
+        attempt.storage,
+        attempt.base.locations,
+        columns,
+        folder=metadata_folder(after),
+        put=attempt.put,
+    )
+    tree = next_snapshot(
+        attempt.base.files.live,
+        changes.added,
+        changes.removals,
+        after=after,
+        columns=columns,
+        files=files,
+        snapshot_id=attempt.snapshot_id,
+    )
+    place = files.store_root(tree.root, snapshot_id=attempt.snapshot_id, sequence_number=sequence)
+    counts = {
+        "manifests-created": tree.new_leaves + 1,
+        "manifests-replaced": tree.dropped_leaves,
+        "entries-processed": len(tree.root),
+    }
+    return _Stored({ROOT_MANIFEST: place}, counts, tree.next_row_id)
+
+
+def _stored_list(attempt: _Attempt, after: TableMetadata, changes: EntryChanges, sequence: int) -> _Stored:
+    """Store a manifest list and its new manifests."""
     base, live = attempt.base, attempt.base.files.live
-    sequence = after.last_sequence_number + 1
     specs = {**after.specs, **base.specs}
     planner = ManifestPlanner(
         live, after, specs, attempt.snapshot_id, ManifestProperties.of(after.properties)
@@ -176,42 +249,25 @@ def _snapshot_updates(attempt: _Attempt, after: TableMetadata, changes: EntryCha
     if after.format_version >= 3:
         first_row_id = first_row_id or 0
         table, next_row_id = with_row_ids(table, first_row_id)
-    parent = None if base.record is None else base.record
     list_path = f"{folder}/snap-{attempt.snapshot_id}-1-{uuid.uuid4()}.avro"
     attempt.put(
         list_path,
         write_manifest_list(
             table,
             snapshot_id=attempt.snapshot_id,
-            parent_id=None if parent is None else parent.snapshot_id,
+            parent_id=None if base.record is None else base.record.snapshot_id,
             sequence_number=sequence,
             first_row_id=first_row_id,
             format_version=after.format_version,
         ),
     )
-    snapshot: dict[str, Any] = {
-        "snapshot-id": attempt.snapshot_id,
-        "sequence-number": sequence,
-        "timestamp-ms": max(attempt.now_ms, 0 if parent is None else parent.timestamp_ms),
-        "manifest-list": list_path,
-        "summary": {
-            "operation": operation_of(changes.entries, data_change=attempt.delta.data_change),
-            **summary(changes.entries, None if parent is None else parent.summary),
-            "manifests-created": str(len(manifests.new)),
-            "manifests-kept": str(len(manifests.kept)),
-            "manifests-replaced": str(manifests.replaced),
-            "entries-processed": str(manifests.processed_entries),
-            **ENGINE,
-        },
-        "schema-id": after.current_schema_id,
+    counts = {
+        "manifests-created": len(manifests.new),
+        "manifests-kept": len(manifests.kept),
+        "manifests-replaced": manifests.replaced,
+        "entries-processed": manifests.processed_entries,
     }
-    if parent is not None:
-        snapshot["parent-snapshot-id"] = parent.snapshot_id
-    if first_row_id is not None and next_row_id is not None:
-        snapshot |= {"first-row-id": first_row_id, "added-rows": next_row_id - first_row_id}
-    branch = base.opened.ref or MAIN
-    retention = _retention(after, branch)
-    return [add_snapshot(snapshot), set_snapshot_ref(branch, attempt.snapshot_id, retention=retention)]
+    return _Stored({"manifest-list": list_path}, counts, next_row_id)
 
 
 def _retention(metadata: TableMetadata, branch: str) -> dict[str, int]:

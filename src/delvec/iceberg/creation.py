@@ -115,7 +115,7 @@ def _verified_version(requested: int | None, by_property: str | None) -> int:
         return DEFAULT_VERSION
     version = next((number for number in WRITABLE_VERSIONS if str(found) == str(number)), None)
     if version is None:
-        raise InvalidOperationError(f"format_version is {found!r}, expected 2 or 3")
+        raise InvalidOperationError(f"format_version is {found!r}, expected 2, 3 or 4")
     if by_property is not None and by_property != str(version):
         raise InvalidOperationError(
             f"format_version is {requested}, but the property {FORMAT_VERSION} is {by_property!r}, expected "

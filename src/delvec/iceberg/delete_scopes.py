@@ -29,6 +29,7 @@ from delvec.errors import FormatError
 from delvec.iceberg.live_entries import SPEC_ID
 from delvec.iceberg.manifest import EQUALITY_DELETES, POSITION_DELETES
 from delvec.iceberg.stats import PARTITION, values_of
+from delvec.iceberg.tree.entries import CONTENT_STATS
 from delvec.partition_spec import PartitionSpec
 from delvec.transforms import VOID
 
@@ -56,7 +57,7 @@ class DeleteScopes:
 
 
 def find_scopes(data: pa.Table, deletes: pa.Table, specs: Mapping[int, PartitionSpec]) -> DeleteScopes:
-    """The deletes of each data file. Both are tables of `live_files`."""
+    """The deletes of each data file. Both are tables of `live_entries`."""
     count = len(data)
     nothing = np.full(count, NONE, np.int64)
     if not len(deletes) or not count:
@@ -165,7 +166,8 @@ class _Files:
         files = np.flatnonzero(index.is_valid().to_numpy(zero_copy_only=False))
         found[files] = rows[index.drop_null().to_numpy()]
         self._verify_vectors(found[files])
-        self._verify_partitions(files, found[files])
+        if CONTENT_STATS not in self.deletes.column_names:  # vectors of trees need not say their partition
+            self._verify_partitions(files, found[files])
         sequences = (
             one_chunk(table.column("sequence_number")).to_numpy() for table in (self.data, self.deletes)
         )

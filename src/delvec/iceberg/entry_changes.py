@@ -7,6 +7,7 @@ instead. A removed data file takes its own deletes along; deletes that other dat
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,6 +25,10 @@ from delvec.iceberg.new_entries import data_entries, delete_entries
 from delvec.iceberg.position_delete_file import store_position_deletes
 from delvec.iceberg.stats_writer import entry_statistics
 from delvec.iceberg.stored_deletes import removed_delete_entries, stored_delete_entries
+from delvec.iceberg.tree.entries import CONTENT_STATS
+from delvec.iceberg.tree.mark import TREE_VERSION
+from delvec.iceberg.tree.measured_columns import of_metadata
+from delvec.iceberg.tree.new_stats import new_file_stats
 from delvec.iceberg.vector_file import DATA_FOLDER, write_vectors
 from delvec.row_delta import RowDelta
 from delvec.schema import Schema
@@ -52,7 +57,8 @@ class Attempt(Protocol):
 class EntryChanges:
     """added      new entries, a table for each partition spec and content
     removals   entries of the parent's manifests that are no longer live
-    entries    both as one table, with their status: what the snapshot's summary counts
+    entries    both as one table, with their status and without statistics of trees: what the snapshot's
+               summary counts
     """
 
     added: tuple[pa.Table, ...]
@@ -71,10 +77,11 @@ def entry_changes(
     removed = np.unique(np.concatenate([np.asarray(delta.removed, dtype=np.int64), emptied]))
     added = []
     if len(delta.added):
-        statistics = entry_statistics(delta.added, schema=_schema(base, delta), properties=base.properties)
+        statistics = _statistics(base, after, delta)
+        schema = _with_types(live.schema, statistics)
         added.append(
             data_entries(
-                live.schema, delta, base.spec, base.locations, statistics, snapshot_id=attempt.snapshot_id
+                schema, delta, base.spec, base.locations, statistics, snapshot_id=attempt.snapshot_id
             )
         )
     if len(changed):
@@ -82,8 +89,27 @@ def entry_changes(
     added += stored_delete_entries(storage, base, after, delta, snapshot_id=attempt.snapshot_id)
     removals = Removals.of_files(removed).and_others(_own_deletes(base, delta, removed, changed))
     gone = [_removed_entries(live, removals, attempt.snapshot_id)] if len(removals.positions) else []
-    entries = pa.concat_tables([live.schema.empty_table(), *added, *gone])
-    return EntryChanges(tuple(added), removals, entries)
+    counted = [name for name in live.schema.names if name != CONTENT_STATS]
+    tables = [table.select(counted) for table in (live.schema.empty_table(), *added, *gone)]
+    return EntryChanges(tuple(added), removals, pa.concat_tables(tables))
+
+
+def _statistics(base: Snapshot, after: TableMetadata, delta: RowDelta) -> dict[str, pa.Array]:
+    """The columns with statistics of new data files: maps, or typed ones where the table has trees."""
+    if after.format_version >= TREE_VERSION:
+        return {CONTENT_STATS: new_file_stats(delta.added, of_metadata(after), base.spec.spec_id)}
+    schema = _schema(base, delta)
+    return dict(entry_statistics(delta.added, schema=schema, properties=base.properties))
+
+
+def _with_types(schema: pa.Schema, columns: Mapping[str, pa.Array]) -> pa.Schema:
+    """The schema with the types that these columns have: a commit may add columns with statistics."""
+    return pa.schema(
+        [
+            field.with_type(columns[field.name].type) if field.name == CONTENT_STATS else field
+            for field in schema
+        ]
+    )
 
 
 def _schema(base: Snapshot, delta: RowDelta) -> Schema:

@@ -12,15 +12,12 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from delvec.chunked import Rows, one_chunk, rows_of
-from delvec.iceberg.delete_manifests import needed_for
+from delvec.file_facts import SelectableFacts
 from delvec.iceberg.delete_scopes import DeleteScopes, find_scopes
 from delvec.iceberg.live_entries import FILE_ID, LiveEntries, manifests_of
-from delvec.iceberg.manifest_facts import ManifestFacts
 from delvec.iceberg.plan_tables import used_deletes
-from delvec.iceberg.stats import EntryFacts, SelectedFacts
 from delvec.partition_spec import PartitionSpec
 from delvec.predicate import Condition
 from delvec.schema import Schema
@@ -36,7 +33,7 @@ class Candidates:
 
     entries: pa.Table
     rows: Rows
-    facts: EntryFacts | SelectedFacts
+    facts: SelectableFacts
     is_whole: bool
     skipped: int = 0
 
@@ -50,9 +47,9 @@ class FileIndex:
         self._specs = specs
 
     @cached_property
-    def facts(self) -> EntryFacts:
+    def facts(self) -> SelectableFacts:
         """Facts about all live data files."""
-        return EntryFacts(self.live.data(), self._schema, self._specs)
+        return self.live.facts(self.live.data(), self._schema)
 
     @cached_property
     def scopes(self) -> DeleteScopes:
@@ -68,7 +65,7 @@ class FileIndex:
             entries = self.live.data()
             return Candidates(entries, np.arange(len(entries)), self.facts, is_whole=True)
         entries = self.live.entries(numbers)
-        facts = EntryFacts(entries, self._schema, self._specs)
+        facts = self.live.facts(entries, self._schema)
         return Candidates(entries, np.arange(len(entries)), facts, is_whole=False, skipped=skipped)
 
     def deletes_of(self, candidates: Candidates, rows: Rows) -> tuple[DeleteScopes, pa.Table]:
@@ -89,9 +86,7 @@ class FileIndex:
 
     def _deletes_for(self, entries: pa.Table) -> pa.Table:
         """The live delete files of the manifests that may have one for these data files."""
-        numbers = self.live.delete_manifests
-        if not self._has_all_deletes:
-            numbers = numbers[needed_for(rows_of(self.live.manifests, numbers), entries, self._specs)]
+        numbers = self.live.delete_manifests if self._has_all_deletes else self.live.needed_deletes(entries)
         return self.live.entries(numbers)
 
     def _among(self, file_ids: Rows) -> Candidates:
@@ -100,7 +95,7 @@ class FileIndex:
             entries, facts = self.live.data(), self.facts
         else:
             entries = self.live.entries(manifests_of(file_ids))
-            facts = EntryFacts(entries, self._schema, self._specs)
+            facts = self.live.facts(entries, self._schema)
         ids = one_chunk(entries.column(FILE_ID)).to_numpy()
         rows = np.searchsorted(ids, file_ids)
         return Candidates(entries, rows, facts.at(rows), is_whole=is_whole)
@@ -110,8 +105,4 @@ class FileIndex:
         numbers = self.live.data_manifests
         if condition is None or self.live.is_loaded(numbers):
             return numbers, 0
-        manifests = rows_of(self.live.manifests, numbers)
-        files = pc.add(manifests.column("added_files"), manifests.column("existing_files"))
-        may = condition.match(ManifestFacts(manifests, self._schema, self._specs)).may
-        may |= files.is_null().to_numpy()  # read it, to say how many files were skipped
-        return numbers[may], int(pc.fill_null(files, 0).to_numpy()[~may].sum())
+        return self.live.needed_data(condition, self._schema)

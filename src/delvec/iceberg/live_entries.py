@@ -15,11 +15,13 @@ import pyarrow.compute as pc
 
 from delvec.chunked import Rows, one_chunk
 from delvec.errors import FormatError
+from delvec.file_facts import SelectableFacts
 from delvec.iceberg import manifest_list
 from delvec.iceberg.manifest import ENTRIES_SCHEMA
 from delvec.iceberg.stats import PARTITION
 from delvec.partition_spec import PartitionSpec
-from delvec.schema import arrow_type
+from delvec.predicate import Condition
+from delvec.schema import Schema, arrow_type
 from delvec.storage import in_parallel
 
 MANIFEST_SHIFT = 32
@@ -104,6 +106,20 @@ class LiveEntries(ABC):
             path = entries.field("manifest").filter(found.is_null())[0].as_py()
             raise FormatError("manifest of a delete is not in the snapshot", path=path)
         return pa.array(self.delete_manifests).take(found)
+
+    @abstractmethod
+    def facts(self, entries: pa.Table, schema: Schema) -> SelectableFacts:
+        """Facts about data files, which are live entries, for conditions on columns of ``schema``."""
+
+    @abstractmethod
+    def needed_data(self, condition: Condition, schema: Schema) -> tuple[Rows, int]:
+        """The data manifests that may have a file in which the condition matches, and the number of live
+        files in the others.
+        """
+
+    @abstractmethod
+    def needed_deletes(self, data: pa.Table) -> Rows:
+        """The delete manifests that may have a delete of these data files, which are live entries."""
 
     @abstractmethod
     def _read(self, number: int) -> pa.Table:

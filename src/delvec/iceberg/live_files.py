@@ -15,19 +15,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delvec.chunked import one_chunk
+from delvec.chunked import Rows, one_chunk, rows_of
 from delvec.errors import FormatError, UnsupportedFeatureError
 from delvec.iceberg import manifest_list
 from delvec.iceberg.avro_fields import typed
+from delvec.iceberg.delete_manifests import needed_for
 from delvec.iceberg.live_entries import FILE_ID, MANIFEST_SHIFT, SPEC_ID, LiveEntries
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.manifest import ADDED, ENTRIES_SCHEMA, POSITION, Manifest, read_manifest
 from delvec.iceberg.manifest_cache import MANIFESTS
+from delvec.iceberg.manifest_facts import ManifestFacts
 from delvec.iceberg.metadata import SnapshotRecord
 from delvec.iceberg.single_values import decimals_of_bytes
-from delvec.iceberg.stats import PARTITION
+from delvec.iceberg.stats import PARTITION, EntryFacts
 from delvec.partition_spec import PartitionField, PartitionSpec
-from delvec.schema import Decimal, Fixed, Primitive, arrow_type
+from delvec.predicate import Condition
+from delvec.schema import Decimal, Fixed, Primitive, Schema, arrow_type
 from delvec.storage import Storage, in_parallel
 
 _MAX_POSITION = 2**MANIFEST_SHIFT - 1
@@ -47,6 +50,21 @@ class LiveFiles(LiveEntries):
         self._locations = locations
         super().__init__(_manifests(storage, locations, record), specs)
         self._verify_specs()
+
+    def facts(self, entries: pa.Table, schema: Schema) -> EntryFacts:
+        return EntryFacts(entries, schema, self._specs)
+
+    def needed_data(self, condition: Condition, schema: Schema) -> tuple[Rows, int]:
+        numbers = self.data_manifests
+        manifests = rows_of(self.manifests, numbers)
+        files = pc.add(manifests.column("added_files"), manifests.column("existing_files"))
+        may = condition.match(ManifestFacts(manifests, schema, self._specs)).may
+        may |= files.is_null().to_numpy()  # read it, to say how many files were skipped
+        return numbers[may], int(pc.fill_null(files, 0).to_numpy()[~may].sum())
+
+    def needed_deletes(self, data: pa.Table) -> Rows:
+        numbers = self.delete_manifests
+        return numbers[needed_for(rows_of(self.manifests, numbers), data, self._specs)]
 
     def _read(self, number: int) -> pa.Table:
         row = self.manifests.slice(number, 1).to_pylist()[0]
@@ -96,7 +114,7 @@ class LiveFiles(LiveEntries):
             kind = arrow_type(field.type)
             values = pa.nulls(len(manifest.entries), kind)
             if name in of_spec and field.field_id in manifest.partition_ids:
-                values = _typed_partition(manifest.entries.column(str(field.field_id)), field)
+                values = typed_partition(manifest.entries.column(str(field.field_id)), field)
             elif name in of_spec:
                 raise FormatError(f"manifest has no partition field {field.field_id} ({name})")
             columns[PARTITION + name] = values
@@ -176,7 +194,7 @@ def _row_ids(
     return pc.coalesce(one_chunk(column), inherited)
 
 
-def _typed_partition(column: pa.ChunkedArray, field: PartitionField) -> pa.Array:
+def typed_partition(column: pa.ChunkedArray, field: PartitionField) -> pa.Array:
     """Partition values in the type of the field, from the type that the Avro file has."""
     values, kind = one_chunk(column), arrow_type(field.type)
     place = f"{field.field_id} ({field.name})"

@@ -1,35 +1,49 @@
 """Parsed manifests of the process: a manifest never changes, and most are part of the next snapshot too.
 
-The cache holds live entries only. It is bounded by bytes; what was not used for longest goes first.
+The cache of versions 1 to 3 holds live entries only. A cache is bounded by bytes; what was not used for
+longest goes first.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from typing import Any, Generic, Protocol, TypeVar
+
+import pyarrow as pa
 
 from delvec.iceberg.manifest import Manifest
 
-Key = tuple[str, int | None]
-"""Location and length of a manifest file."""
+Key = tuple[Any, ...]
+"""Location and length of a manifest file, and what else its parsed form depends on."""
 
 MAX_BYTES = 256 * 1024 * 1024
 
 
-class ManifestCache:
+class Parsed(Protocol):
+    """A parsed manifest."""
+
+    @property
+    def entries(self) -> pa.Table: ...
+
+
+M = TypeVar("M", bound=Parsed)
+
+
+class ManifestCache(Generic[M]):
     """Threads may share it."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.max_bytes = max_bytes
         self._lock = threading.Lock()
-        self._manifests: OrderedDict[Key, tuple[Manifest, int]] = OrderedDict()
+        self._manifests: OrderedDict[Key, tuple[M, int]] = OrderedDict()
         self._bytes = 0
 
     @property
     def nbytes(self) -> int:
         return self._bytes
 
-    def get(self, key: Key) -> Manifest | None:
+    def get(self, key: Key) -> M | None:
         """The manifest; None if the cache does not have it."""
         with self._lock:
             found = self._manifests.get(key)
@@ -38,7 +52,7 @@ class ManifestCache:
             self._manifests.move_to_end(key)
             return found[0]
 
-    def put(self, key: Key, manifest: Manifest) -> None:
+    def put(self, key: Key, manifest: M) -> None:
         """Keep the manifest, unless it alone is larger than the cache."""
         size = manifest.entries.get_total_buffer_size()
         if size > self.max_bytes:
@@ -58,5 +72,5 @@ class ManifestCache:
             self._bytes = 0
 
 
-MANIFESTS = ManifestCache()
-"""The cache of this process."""
+MANIFESTS: ManifestCache[Manifest] = ManifestCache()
+"""The cache of this process for manifests of versions 1 to 3."""

@@ -204,7 +204,7 @@ def _verified_version(root: JsonObject) -> int:
     version = root.number("format-version")
     if version not in KNOWN_VERSIONS:
         raise UnsupportedFeatureError(
-            f"Iceberg format version is {version}, expected 1, 2 or 3", feature=f"format version {version}"
+            f"Iceberg format version is {version}, expected 1, 2, 3 or 4", feature=f"format version {version}"
         )
     return version
 

@@ -25,7 +25,6 @@ from delvec.iceberg.schema import field_ids
 from delvec.iceberg.schema_evolution import evolved
 from delvec.iceberg.schema_json import known_fields, render_schema
 from delvec.iceberg.tree.mark import RESERVED as MARKS
-from delvec.iceberg.version_features import WRITABLE_VERSIONS
 from delvec.row_delta import MetadataChange
 from delvec.schema import Schema
 
@@ -132,7 +131,7 @@ def _version_after(metadata: TableMetadata, requested: dict[str, str | None]) ->
         return old
     text = requested.pop(FORMAT_VERSION)
     version = int(text) if isinstance(text, str) and text.strip().isdecimal() else None
-    if version is None or (version not in WRITABLE_VERSIONS and version != old):
+    if version is None or (version != old and version not in (2, 3)):
         raise UnsupportedFeatureError(
             f"{FORMAT_VERSION} is {text!r}, expected 2 or 3: {metadata.location}",
             feature=f"format version {text}",

@@ -15,7 +15,7 @@ from delvec.errors import FormatError, ObjectNotFoundError
 from delvec.iceberg import commit_retry, planning, write_properties
 from delvec.iceberg.delete_properties import delete_options, may_have_vectors_of_keys
 from delvec.iceberg.file_index import FileIndex
-from delvec.iceberg.live_files import LiveFiles
+from delvec.iceberg.live_snapshots import live_entries
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.metadata import SnapshotRecord, TableMetadata
 from delvec.iceberg.metadata_change import state_after
@@ -128,7 +128,7 @@ class Snapshot:
     @cached_property
     def files(self) -> FileIndex:
         """The live files. Manifests are read when a plan needs them."""
-        live = LiveFiles(self.storage, self.locations, self.record, self.specs)
+        live = live_entries(self.storage, self.locations, self.record, self.metadata, self.schema)
         return FileIndex(live, self.schema, self.specs)
 
     @cached_property

@@ -32,6 +32,13 @@ def write_vectors(
     ``names`` are the data files, as the metadata names them.
     """
     path = f"{folder}/deletes-{new_file_id()}.puffin".lstrip("/")
+    data, places = vectors_file(blobs, names)
+    storage.put(path, data)
+    return VectorFile(location.join(storage.root, path), len(data), places)
+
+
+def vectors_file(blobs: Sequence[bytes], names: Sequence[str]) -> tuple[bytes, tuple[tuple[int, int], ...]]:
+    """The content of a Puffin file with framed blobs, and offset and length of each."""
     writer = PuffinWriter()
     for framed, name in zip(blobs, names, strict=True):
         cardinality = blob.decode(framed).cardinality
@@ -42,9 +49,7 @@ def write_vectors(
             properties={REFERENCED_DATA_FILE: name, CARDINALITY: str(cardinality)},
         )
     data = writer.finish()
-    storage.put(path, data)
-    places = tuple((written.offset, written.length) for written in writer.blobs)
-    return VectorFile(location.join(storage.root, path), len(data), places)
+    return data, tuple((written.offset, written.length) for written in writer.blobs)
 
 
 def store_vectors(

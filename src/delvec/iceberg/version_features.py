@@ -7,8 +7,8 @@ from typing import Any
 
 from delvec.errors import UnsupportedFeatureError
 
-READABLE_VERSIONS = (1, 2, 3)
-WRITABLE_VERSIONS = (2, 3)
+READABLE_VERSIONS = (1, 2, 3, 4)
+WRITABLE_VERSIONS = (2, 3, 4)
 
 _TYPES_OF_V3 = ("timestamp_ns", "timestamptz_ns", "variant", "unknown", "geometry", "geography")
 
@@ -17,7 +17,7 @@ def verify_readable_version(version: int, path: str) -> None:
     """Refuse a table of a format version that delvec does not read."""
     if version not in READABLE_VERSIONS:
         raise UnsupportedFeatureError(
-            f"Iceberg format version is {version}, expected 1, 2 or 3: {path}",
+            f"Iceberg format version is {version}, expected 1, 2, 3 or 4: {path}",
             feature=f"format version {version}",
         )
 
@@ -26,7 +26,7 @@ def verify_writable_version(version: int, location: str) -> None:
     """Refuse a table of a format version that delvec does not write."""
     if version not in WRITABLE_VERSIONS:
         raise UnsupportedFeatureError(
-            f"Iceberg format version is {version}, which delvec only reads, expected 2 or 3 (upgrade): "
+            f"Iceberg format version is {version}, which delvec only reads, expected 2, 3 or 4 (upgrade): "
             f"{location}",
             feature=f"format version {version}",
         )

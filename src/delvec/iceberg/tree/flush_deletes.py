@@ -10,6 +10,9 @@ of them. The others go to manifests without affinity, with those of data files t
     no affinity       if there are too many manifests without affinity, those of older commits are merged, and
                       enough vectors of one data manifest move to an affiliated one
     equality deletes  go to manifests of their own, without affinity
+
+Manifests from before the table had trees (Avro) stay as they are: they may list position files, which leaves
+of the tree cannot have.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from delvec.iceberg.tree.limits import TreeLimits
 from delvec.iceberg.tree.live import live_leaf
 from delvec.iceberg.tree.new_leaves import LeafWriter
 from delvec.iceberg.tree.new_root import NewRoot
-from delvec.iceberg.tree.root import Leaf, Root
+from delvec.iceberg.tree.root import AVRO, Leaf, Root
 
 
 class DeleteFlush:
@@ -54,6 +57,7 @@ class DeleteFlush:
                 self._affiliated.setdefault(leaf.referenced_file, []).append(leaf)
         own = pc.equal(root.leaves.column("snapshot_id"), writer.commit.snapshot_id)
         self._unmergeable = root.changed | set(root.leaves.filter(own).column("location").to_pylist())
+        self._unmergeable |= {leaf.location for leaf in self._tree.leaves if leaf.file_format == AVRO}
 
     def flushed(self, old: pa.Table, new: pa.Table) -> NewRoot:
         """The root after older deletes and this commit's deletes are written to leaves."""

@@ -1,7 +1,7 @@
 """The live entries of a leaf: neither DELETED nor masked, with what they inherit from the root's entry.
 
     snapshot_id         of the leaf, where the entry has none
-    sequence numbers    of the leaf, where an ADDED entry has none
+    sequence numbers    of the leaf, where an ADDED entry has none; 0 in leaves of version 1
     first_row_id        where a data file has none: that of the leaf, plus the rows of the data files before
                         it that have none either. DELETED entries do not count, masked ones do
 
@@ -81,7 +81,7 @@ def _sequence_numbers(entries: pa.Table, name: str, leaf: Leaf) -> pa.ChunkedArr
     if not column.null_count:
         return column
     wrong = pc.and_(pc.is_null(column), pc.not_equal(entries.column("status"), ADDED))
-    if pc.any(wrong).as_py():
+    if leaf.sequence_number and pc.any(wrong).as_py():
         raise FormatError(f"an EXISTING entry has no {name}, expected a number", path=leaf.location)
     return pc.fill_null(column, leaf.sequence_number)
 

@@ -51,12 +51,12 @@ def new_file_stats(added: pa.Table, columns: MeasuredColumns, spec_id: int) -> p
         kind = columns.types[field_id]
         if column.mode.bounds and not pa.types.is_null(kind) and statistics.lower.type.equals(kind):
             parts |= _bounds(statistics.lower, statistics.upper, column.mode.length)
-        found[field_id] = _column(parts, kind, len(added))
+        found[field_id] = column_stats(parts, kind, len(added))
     values = one_chunk(added.column("partition"))
     counts = one_chunk(added.column("record_count"))
     for at, item in enumerate(columns.expressions[spec_id]):
-        found[item.expr_id] = _of_values(values.field(at), counts, columns.types[item.expr_id])
-    return _united(found, len(added), columns.stats_type)
+        found[item.expr_id] = single_value_stats(values.field(at), counts, columns.types[item.expr_id])
+    return united_stats(found, len(added), columns.stats_type)
 
 
 def vector_stats(data_stats: pa.StructArray, columns: MeasuredColumns) -> pa.StructArray:
@@ -77,7 +77,7 @@ def _bounds(lower: pa.Array, upper: pa.Array, length: int | None) -> dict[str, p
     return {LOWER: low, UPPER: high, TIGHT: is_whole}
 
 
-def _of_values(values: pa.Array, counts: pa.Array, kind: pa.DataType) -> pa.StructArray:
+def single_value_stats(values: pa.Array, counts: pa.Array, kind: pa.DataType) -> pa.StructArray:
     """Statistics of files in which an expression has one value."""
     values = values.cast(kind)
     zero = pa.scalar(0, pa.int64())
@@ -88,16 +88,16 @@ def _of_values(values: pa.Array, counts: pa.Array, kind: pa.DataType) -> pa.Stru
         parts[NANS] = pc.if_else(is_nan, counts, zero)
         parts[TIGHT] = pc.and_not(parts[TIGHT], is_nan)
         values = pc.if_else(is_nan, pa.scalar(None, kind), values)
-    return _column({**parts, LOWER: values, UPPER: values}, kind, len(values))
+    return column_stats({**parts, LOWER: values, UPPER: values}, kind, len(values))
 
 
-def _column(parts: Mapping[str, pa.Array], kind: pa.DataType, count: int) -> pa.StructArray:
+def column_stats(parts: Mapping[str, pa.Array], kind: pa.DataType, count: int) -> pa.StructArray:
     struct = statistics_type(kind)
     arrays = [parts.get(field.name, pa.nulls(count, field.type)) for field in struct]
     return pa.StructArray.from_arrays(arrays, fields=list(struct))
 
 
-def _united(found: Mapping[int, pa.StructArray], count: int, kind: pa.StructType) -> pa.Array:
+def united_stats(found: Mapping[int, pa.StructArray], count: int, kind: pa.StructType) -> pa.Array:
     if not kind.num_fields:
         return null_stats(count, kind)
     arrays = [found.get(int(field.name), pa.nulls(count, field.type)) for field in kind]

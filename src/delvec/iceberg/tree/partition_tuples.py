@@ -5,7 +5,7 @@
     no bounds, all values are null     null
     no bounds, all values are NaN      NaN
     lower differs from upper           refused: the file has no single value
-    no bounds and no counts            refused: the value is not known
+    no bounds and no counts            refused: the value is not known. A vector needs no value, and gets null
 
 An expression with another transform than those that delvec knows is refused, void is null.
 """
@@ -23,7 +23,7 @@ from delvec.chunked import Mask, one_chunk
 from delvec.errors import FormatError, UnsupportedFeatureError
 from delvec.iceberg.stats import PARTITION
 from delvec.iceberg.tree.content_stats import LOWER, NANS, NULLS, UPPER, VALUES, promoted, statistic
-from delvec.iceberg.tree.entries import CONTENT_STATS, numbers
+from delvec.iceberg.tree.entries import CONTENT_STATS, POSITION_DELETES, is_of, numbers
 from delvec.iceberg.tree.measured_columns import MeasuredColumns, PartitionExpression
 from delvec.schema import arrow_type
 from delvec.transforms import VOID
@@ -74,14 +74,22 @@ def _values(entries: pa.Table, item: PartitionExpression, of_spec: Mask) -> pa.A
     )
     counts, nulls, nans = (missing if found[n] is None else found[n] for n in (VALUES, NULLS, NANS))
     differs = _yes(pc.not_equal(lower, upper)) | (_no(lower.is_valid()) & _yes(upper.is_valid()))
-    _refuse(entries, of_spec & differs, item, "bounds differ, expected one value for the file")
+    needed = of_spec & ~_is_vector(entries)
+    _refuse(entries, needed & differs, item, "bounds differ, expected one value for the file")
     has_value = _yes(lower.is_valid())
     is_null = ~has_value & _yes(pc.equal(nulls, counts))
     is_nan = ~has_value & ~is_null & _yes(pc.equal(nans, counts))
-    _refuse(entries, of_spec & ~(has_value | is_null | is_nan), item, "statistics are missing")
+    _refuse(entries, needed & ~(has_value | is_null | is_nan), item, "statistics are missing")
     if pt.is_floating(kind) and is_nan.any():
         lower = pc.if_else(pa.array(is_nan), pa.scalar(float("nan"), kind), lower)
     return pc.if_else(pa.array(of_spec), lower, pa.scalar(None, kind))
+
+
+def _is_vector(entries: pa.Table) -> Mask:
+    """Which entries are vectors of data files: they are found by the file that they refer to."""
+    has_vector = entries.column("dv_offset").is_valid().to_numpy()
+    found: Mask = has_vector & is_of(entries, [POSITION_DELETES])
+    return found
 
 
 def _refuse(entries: pa.Table, wrong: Mask, item: PartitionExpression, problem: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +15,7 @@ from delvec.chunked import Rows, one_chunk
 from delvec.errors import CorruptVectorError, FormatError
 from delvec.iceberg.tree.content_stats import NO_STATS
 from delvec.iceberg.tree.entries import (
+    CONTENT_STATS,
     DATA,
     EQUALITY_DELETES,
     MANIFEST_DV,
@@ -26,6 +28,7 @@ from delvec.iceberg.tree.entries import (
 from delvec.iceberg.tree.manifest_files import LeafReader
 
 FILES = (DATA, POSITION_DELETES, EQUALITY_DELETES)
+PARQUET, AVRO = "parquet", "avro"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,7 @@ class Leaf:
     row            its row in the root
     vector         the row of its live manifest vector
     live_entries   how many entries of the leaf are neither DELETED nor masked
+    file_format    parquet; avro for a manifest from before the table had trees
     """
 
     row: int
@@ -49,6 +53,7 @@ class Leaf:
     live_entries: int
     referenced_file: str | None = None
     vector: int | None = None
+    file_format: str = PARQUET
 
 
 class Root:
@@ -65,11 +70,14 @@ class Root:
     @cached_property
     def leaves(self) -> tuple[Leaf, ...]:
         """The live leaves, in the order of the root."""
-        vectors = self._vector_of_leaf
-        chosen = self.entries.take(pa.array(self._leaves))
+        return self.leaves_in(self._leaves, self._vector_of_leaf)
+
+    def leaves_in(self, rows: Rows, vectors: Mapping[str, int]) -> tuple[Leaf, ...]:
+        """The leaves in these rows, with manifest vectors by the location of their leaf."""
+        chosen = self.entries.drop_columns([CONTENT_STATS]).take(pa.array(rows))
         masked = one_chunk(self.entries.column("record_count"))
         found = []
-        for row, leaf in zip(self._leaves.tolist(), chosen.to_pylist(), strict=True):
+        for row, leaf in zip(rows.tolist(), chosen.to_pylist(), strict=True):
             vector = vectors.get(leaf["location"])
             recorded = (leaf["added_files_count"] or 0) + (leaf["existing_files_count"] or 0)
             found.append(
@@ -86,6 +94,7 @@ class Root:
                     live_entries=recorded - (0 if vector is None else masked[vector].as_py()),
                     referenced_file=leaf["referenced_file"],
                     vector=vector,
+                    file_format=leaf["file_format"],
                 )
             )
         return tuple(found)
