@@ -215,6 +215,22 @@ def test_properties(table_of):
     for properties, message in [
         ({"uuid": "x"}, "property uuid is reserved"),
         ({"a": 1}, "property a is 1, expected a string"),
+        ({"write.metadata.compression-codec": "zstd"}, "compression-codec is 'zstd', expected none or gzip"),
+        (
+            {"commit.manifest.min-count-to-merge": "few"},
+            "min-count-to-merge is 'few', expected a whole number",
+        ),
+        ({"commit.manifest.target-size-bytes": "8MB"}, "target-size-bytes is '8MB', expected a whole number"),
+        (
+            {"history.expire.max-snapshot-age-ms": "5d"},
+            "snapshot-age-ms is '5d', expected a whole number, 0 or",
+        ),
+        ({"history.expire.min-snapshots-to-keep": "0"}, "to-keep is '0', expected a whole number, 1 or more"),
+        (
+            {"history.expire.max-ref-age-ms": "-1"},
+            "max-ref-age-ms is '-1', expected a whole number, 0 or more",
+        ),
+        ({"write.target-file-size-bytes": "0"}, "file-size-bytes is '0', expected a whole number, 1 or more"),
     ]:
         with pytest.raises(InvalidOperationError, match=message):
             updates(writer, MetadataChange(properties=properties))

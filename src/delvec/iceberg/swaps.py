@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import gzip
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -87,12 +87,15 @@ def metadata_folder(metadata: TableMetadata) -> str:
 
 def file_ending(metadata: TableMetadata) -> str:
     """The ending of names of metadata files, which says whether they are compressed."""
-    codec = metadata.properties.get(METADATA_CODEC, "none").lower()
+    return f".gz{SUFFIX}" if metadata_codec(metadata.properties) == "gzip" else SUFFIX
+
+
+def metadata_codec(properties: Mapping[str, str]) -> str:
+    """How the next metadata file is compressed."""
+    codec = properties.get(METADATA_CODEC, "none").lower()
     if codec not in ("none", "gzip"):
-        raise InvalidOperationError(
-            f"{METADATA_CODEC} is {codec!r}, expected none or gzip: {metadata.location}"
-        )
-    return f".gz{SUFFIX}" if codec == "gzip" else SUFFIX
+        raise InvalidOperationError(f"property {METADATA_CODEC} is {codec!r}, expected none or gzip")
+    return codec
 
 
 def encoded(data: bytes, path: str) -> bytes:

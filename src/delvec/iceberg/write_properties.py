@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 
 from delvec.errors import InvalidOperationError
-from delvec.iceberg import commit_retry, delete_properties
+from delvec.iceberg import commit_retry, delete_properties, expiry, manifest_properties
 from delvec.iceberg.property_values import whole_number
+from delvec.iceberg.swaps import METADATA_CODEC, metadata_codec
 from delvec.row_delta import Isolation, Verb
 
 COPY_ON_WRITE, MERGE_ON_READ = "copy-on-write", "merge-on-read"
@@ -25,6 +26,16 @@ DEFAULT_FILE_SIZE = 512 << 20
 
 REWRITE_SHARE = "delvec.rewriteDeletedShare"
 """delvec's own: a file that would lose a larger share of its rows is rewritten."""
+
+_WHOLE_NUMBERS = {
+    TARGET_FILE_SIZE: 1,
+    manifest_properties.MIN_COUNT: 1,
+    manifest_properties.TARGET_BYTES: 1,
+    expiry.MIN_SNAPSHOTS: 1,
+    expiry.MAX_SNAPSHOT_AGE: 0,
+    expiry.MAX_REF_AGE: 0,
+}
+"""Properties that are whole numbers, and the least value of each."""
 
 _SHARE = re.compile(r"0?\.[0-9]+")
 _MODE_OF = {Verb.UPDATE: UPDATE_MODE, Verb.MERGE: MERGE_MODE, Verb.UPSERT: MERGE_MODE}
@@ -99,8 +110,10 @@ def _verify(name: str, value: str) -> None:
         verify_mode(name, value)
     elif name in ISOLATION_LEVELS:
         verify_level(name, value)
-    elif name == TARGET_FILE_SIZE:
-        target_file_size({name: value})
+    elif name in _WHOLE_NUMBERS:
+        whole_number({name: value}, name, default=0, least=_WHOLE_NUMBERS[name])
+    elif name == METADATA_CODEC:
+        metadata_codec({name: value})
     elif name in commit_retry.PROPERTIES:
         commit_retry.commit_retries({name: value})
     elif name == REWRITE_SHARE:
