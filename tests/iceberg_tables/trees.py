@@ -1,4 +1,4 @@
-"""A table of format version 4 that is written by commits of deltas, and its trees as a naive reader has them."""
+"""A table of format version 4 that is written by commits of deltas, and its trees, read naively."""
 
 from __future__ import annotations
 
@@ -48,15 +48,16 @@ class TreeModel(Model):
         ]
         return found[0] if found else None
 
-    def root_entries(self) -> list[dict[str, Any]]:
-        """The entries of the current root, as a reader in plain Python has them."""
-        place = self.root_file
+    def root_entries(self, place: str | None = None) -> list[dict[str, Any]]:
+        """The entries of a root, by default the current one, as a reader in plain Python has them."""
+        place = place or self.root_file
         return [] if place is None else naive_tree.parquet_entries(Path(place).read_bytes())
 
-    def live(self) -> list[naive_tree.Live]:
-        """The live entries of the current snapshot, by the naive reader."""
+    def live(self, root: list[dict[str, Any]] | None = None) -> list[naive_tree.Live]:
+        """The live entries of a root, by the naive reader."""
+        entries = self.root_entries() if root is None else root
         return naive_tree.live_entries(
-            self.root_entries(), lambda place: naive_tree.parquet_entries(Path(place).read_bytes()), read_blob
+            entries, lambda place: naive_tree.parquet_entries(Path(place).read_bytes()), read_blob
         )
 
     def check_entries(self) -> None:

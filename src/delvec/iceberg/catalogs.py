@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, ClassVar, NoReturn, Protocol
 
 from delvec import location
 from delvec.errors import DelvecError, InvalidOperationError, TableNotFoundError, UnsupportedFeatureError
@@ -29,6 +29,7 @@ from delvec.iceberg.snapshot import Snapshot
 from delvec.iceberg.sql_catalog import SqlCatalogTable
 from delvec.iceberg.swaps import BaseFile, SwapOutcome, clock_ms
 from delvec.iceberg.table import IcebergTable
+from delvec.iceberg.tree.mark import TREE_VERSION
 from delvec.partition_spec import PartitionField
 from delvec.schema import Schema
 from delvec.storage import Storage
@@ -41,6 +42,9 @@ _LOADED_LOCK = threading.Lock()
 
 
 class CatalogTable(Protocol):
+    takes_trees: ClassVar[bool]
+    """Whether the table may be of format version 4: delvec writes its metadata files, not the catalog."""
+
     """A table as a catalog holds it."""
 
     def load(self) -> LoadedTable: ...
@@ -112,6 +116,7 @@ class IcebergCatalog:
             location=place or "",
         )
         with catalog_errors(self.name, identifier):
+            pointer.verify_format(requested)
             staged = self.table(pointer.identifier).stage(requested)
         found = location.unencoded(staged.location)
         vended = storage_options(staged.properties, found)
@@ -173,11 +178,24 @@ class CatalogPointer:
 
     def commit(self, storage: Storage, base: BaseFile | None, updates: Sequence[Update]) -> SwapOutcome:
         with catalog_errors(self.catalog.name, self.identifier):
+            self.verify_format(updates, base)
             return self.catalog.table(self.identifier).commit(storage, base, updates, clock_ms())
 
     def verify_writable(self, storage: Storage, base: BaseFile) -> None:  # noqa: ARG002 - as the others
         with catalog_errors(self.catalog.name, self.identifier):
             self.catalog.table(self.identifier).verify_writable()
+            self.verify_format((), base)
+
+    def verify_format(self, updates: Sequence[Update], base: BaseFile | None = None) -> None:
+        """Refuse a table with trees in a catalog that writes metadata files itself: it does not know them."""
+        versions = [update["format-version"] for update in updates if "format-version" in update]
+        version = max([*versions, 0 if base is None else base.metadata.format_version])
+        if version >= TREE_VERSION and not self.catalog.table(self.identifier).takes_trees:
+            raise UnsupportedFeatureError(
+                f"format version {version} is written by path and in a SqlCatalog only, but "
+                f"{self.catalog.name}.{'.'.join(self.identifier)} is in another catalog, expected version 3",
+                feature=f"format version {version} in this catalog",
+            )
 
     def load(self) -> tuple[str, VendedOptions]:
         """The metadata file, and the options of its store that the catalog gives."""
@@ -233,6 +251,8 @@ def _configuration() -> Any:
 
 class _OtherCatalogTable:
     """A table of a catalog whose tables can only be read: Hive, Glue, DynamoDB, BigQuery."""
+
+    takes_trees: ClassVar[bool] = False
 
     def __init__(self, catalog: Any, name: str, identifier: Identifier) -> None:
         self._catalog = catalog

@@ -34,7 +34,7 @@ def change_plan(shown: Snapshot, found: ChangeRange) -> ChangePlan:
     """The files that tell what the snapshots of the range changed, in the schema of ``shown``."""
     if not found.snapshots:
         return _no_changes(shown)
-    data, deletes = file_lifetimes(shown.storage, shown.locations, shown.specs, found)
+    data, deletes = file_lifetimes(shown.live_at, found)
     files = DeletesOverTime.of(data, deletes, shown.specs)
     changes = np.array([not moves_rows(record) for record in found.snapshots], np.bool_)
     return _Feed(shown, found, files, changes).plan()

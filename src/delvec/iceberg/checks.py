@@ -1,6 +1,7 @@
 """Checks of a snapshot's own records, for ``verify``: what a plan does not show.
 
-manifest    a manifest has the recorded size, and as many files and rows as the manifest list says
+manifest    a manifest has the recorded size, and as many files and rows as the manifest list says; in trees
+            also the rules across leaves (`tree_rules`)
 summary     the totals of the snapshot's summary are those of its live files
 puffin      the footer of a Puffin file describes each vector as the manifest does: offset, length,
             data file, number of deleted rows
@@ -22,6 +23,8 @@ from delvec.errors import FormatError, ObjectNotFoundError
 from delvec.findings import ERROR, WARNING, Finding
 from delvec.iceberg.delete_scopes import PUFFIN, referenced_files
 from delvec.iceberg.manifest import ADDED, DELETED, EQUALITY_DELETES, EXISTING, read_manifest
+from delvec.iceberg.tree.live_tree import LiveTree
+from delvec.iceberg.tree.tree_rules import tree_problems
 from delvec.puffin import DELETION_VECTOR, BlobMetadata, PuffinReader
 from delvec.puffin.file import CARDINALITY, REFERENCED_DATA_FILE
 from delvec.storage import Storage, in_parallel
@@ -38,7 +41,10 @@ def check_snapshot(snapshot: Snapshot) -> Iterator[Finding]:
         return
     live = snapshot.files.live
     deletes = live.deletes()
-    yield from _check_manifests(snapshot)
+    if isinstance(live, LiveTree):
+        yield from _check_tree(snapshot, live)
+    else:
+        yield from _check_manifests(snapshot)
     yield from _check_summary(snapshot, live.data(), deletes)
     yield from _check_orphans(snapshot, live.data(), deletes)
     yield from _check_delete_files(snapshot, deletes)
@@ -48,6 +54,14 @@ def _check_manifests(snapshot: Snapshot) -> Iterator[Finding]:
     rows = snapshot.files.live.manifests.to_pylist()
     for findings in in_parallel(lambda row: _check_manifest(snapshot, row), rows):
         yield from findings
+
+
+def _check_tree(snapshot: Snapshot, live: LiveTree) -> Iterator[Finding]:
+    """Rules across manifests; those of single manifests were checked when they were read."""
+    assert snapshot.record is not None
+    place = snapshot.record.root_manifest or ""
+    for where, problem in tree_problems(live.root, live.stored, live.columns.stats_type, place):
+        yield Finding(ERROR, "manifest", snapshot.locations.resolve(where), problem)
 
 
 def _check_manifest(snapshot: Snapshot, row: Mapping[str, Any]) -> list[Finding]:
@@ -82,7 +96,8 @@ def _check_summary(snapshot: Snapshot, data: pa.Table, deletes: pa.Table) -> Ite
         "total-position-deletes": _sum(rows.filter(pc.invert(is_equality))),
         "total-equality-deletes": _sum(rows.filter(is_equality)),
     }
-    place = snapshot.record.manifest_list or snapshot.opened.metadata_path
+    record = snapshot.record
+    place = record.manifest_list or record.root_manifest or snapshot.opened.metadata_path
     for name, count in actual.items():
         recorded = snapshot.record.summary.get(name)
         if recorded not in (None, str(count)):

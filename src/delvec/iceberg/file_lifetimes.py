@@ -1,13 +1,14 @@
 """The files of a range of snapshots, each once, with the snapshots at which it came and went.
 
 Snapshots are numbered from 0; -1 is the state before the first one. Only manifests that a snapshot does not
-share with the one before it are compared, so the work grows with what was changed. The files from before the
+share with the one before it are compared, so the work grows with what was changed; the root of a tree says
+itself what its snapshot changed. The files from before the
 range are read only if a snapshot changes deletes: then any of them may have lost rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,14 +18,19 @@ import pyarrow.compute as pc
 
 from delvec.chunked import Mask, Rows, one_chunk
 from delvec.iceberg.change_range import ChangeRange
-from delvec.iceberg.live_files import LiveFiles
-from delvec.iceberg.locations import Locations
+from delvec.iceberg.live_entries import LiveEntries
 from delvec.iceberg.manifest import ADDED
 from delvec.iceberg.manifest_list import DATA, DELETES
-from delvec.partition_spec import PartitionSpec
-from delvec.storage import Storage, in_parallel
+from delvec.iceberg.metadata import SnapshotRecord
+from delvec.iceberg.tree.entries import CONTENT_STATS
+from delvec.iceberg.tree.live_tree import LiveTree
+from delvec.storage import in_parallel
 
 BEFORE = -1
+
+
+LiveAt = Callable[[SnapshotRecord | None], LiveEntries]
+"""The live entries of a snapshot; None: of a table without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +70,14 @@ class _Step:
     removed: pa.Table
 
 
-def file_lifetimes(
-    storage: Storage, locations: Locations, specs: Mapping[int, PartitionSpec], found: ChangeRange
-) -> tuple[Lifetimes, Lifetimes]:
+def file_lifetimes(live_at: LiveAt, found: ChangeRange) -> tuple[Lifetimes, Lifetimes]:
     """The data files and the delete files of the range.
 
     Data files from before the range are there if they were removed in it, or if deletes changed in it;
     delete files from before it if some data file is.
     """
     records = [found.snapshots[0] if found.base_is_lost else found.base, *found.snapshots]
-    live = in_parallel(lambda record: LiveFiles(storage, locations, record, specs), records)
+    live = in_parallel(live_at, records)
     added_by = found.snapshots[0].snapshot_id if found.base_is_lost else None
     states = _States(live, added_by)
     delete_steps = [states.step(number, DELETES) for number in range(len(found.snapshots))]
@@ -103,20 +107,22 @@ class _States:
     are those from before, except for those that this snapshot added.
     """
 
-    live: Sequence[LiveFiles]
+    live: Sequence[LiveEntries]
     added_by: int | None
 
     def before(self, content: int) -> pa.Table:
         """All files from before the range."""
         first = self.live[0]
-        files = first.data() if content == DATA else first.deletes()
+        files = _columns(first.data() if content == DATA else first.deletes())
         return files.filter(pc.invert(self._is_added(files))) if self.added_by is not None else files
 
     def step(self, number: int, content: int) -> _Step:
         """What the snapshot changed."""
         before, after = self.live[number : number + 2]
+        if isinstance(after, LiveTree) and (number or self.added_by is None):
+            return _Step(*(_columns(files) for files in after.changed(content)))
         if number == 0 and self.added_by is not None:
-            files = after.data() if content == DATA else after.deletes()
+            files = _columns(after.data() if content == DATA else after.deletes())
             return _Step(files.filter(self._is_added(files)), files.slice(0, 0))
         old, new = (
             files.entries(_not_in(files, others, content))
@@ -134,7 +140,12 @@ class _States:
         return pc.and_(pc.equal(files.column("status"), ADDED), pc.fill_null(is_new, False))  # noqa: FBT003
 
 
-def _not_in(files: LiveFiles, others: LiveFiles, content: int) -> Rows:
+def _columns(entries: pa.Table) -> pa.Table:
+    """The columns that live entries of all format versions have."""
+    return entries.drop_columns([CONTENT_STATS]) if CONTENT_STATS in entries.column_names else entries
+
+
+def _not_in(files: LiveEntries, others: LiveEntries, content: int) -> Rows:
     """The manifests of one content that the other snapshot does not have."""
     is_shared = pc.is_in(files.manifests.column("path"), value_set=one_chunk(others.manifests.column("path")))
     numbers = files.data_manifests if content == DATA else files.delete_manifests
@@ -177,14 +188,14 @@ def _lifetimes(
     return Lifetimes(entries, since, until, count)
 
 
-def _with_row_ids(data: Lifetimes, newest: LiveFiles) -> Lifetimes:
+def _with_row_ids(data: Lifetimes, newest: LiveEntries) -> Lifetimes:
     """The files with the row ids that they got in the range, when the table was upgraded."""
     lacks_ids = data.entries.column("first_row_id").is_null().to_numpy()
     if not (lacks_ids & data.live_at(data.count - 1)).any():
         return data
     if newest.manifests.column("first_row_id").null_count == len(newest.manifests):
         return data
-    live = newest.data()
+    live = _columns(newest.data())
     return replace(
         data,
         entries=_with_ids_of(

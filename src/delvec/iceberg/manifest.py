@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delvec.bitmap import Bitmap
 from delvec.errors import FormatError, UnsupportedFeatureError
 from delvec.iceberg.avro_columns import AvroTable, read_table
 from delvec.iceberg.avro_fields import AvroField, typed_columns
@@ -101,14 +102,19 @@ def read_manifest(data: bytes, *, content: int | None = None) -> Manifest:
     )
 
 
-def read_live_files(data: bytes) -> pa.Table:
-    """The columns ``content``, ``file_path`` and ``file_size`` of the live files in a manifest."""
+def read_live_files(data: bytes, masked: Bitmap | None = None) -> pa.Table:
+    """The columns ``content``, ``file_path`` and ``file_size`` of the live files in a manifest, without those
+    at ``masked`` positions.
+    """
     fields = [field for field in _FIELDS if field.name in _OF_LIVE_FILES]
     paths = {field.path for field in fields}
     table = pa.table(typed_columns(read_table(data, lambda name: name in paths), fields))
     _verify_values(table, "status", (EXISTING, ADDED, DELETED))
     _verify_values(table, "content", (DATA_FILE, POSITION_DELETES, EQUALITY_DELETES))
-    return table.filter(pc.not_equal(table.column("status"), DELETED)).drop_columns("status")
+    is_live = pc.not_equal(table.column("status"), DELETED)
+    if masked:
+        is_live = pc.and_(is_live, pa.array(~masked.contains_many(np.arange(len(table)))))
+    return table.filter(is_live).drop_columns("status")
 
 
 _PATHS = frozenset(field.path for field in _FIELDS)

@@ -1,19 +1,21 @@
-"""Which files snapshots need: manifest lists, manifests, and the files that are live in these.
+"""Which files snapshots need: manifest lists, roots, manifests, and the files that are live in these.
 
-A manifest that many snapshots share is read once. Its live files are the same in all of them. Memory holds
+A manifest that many snapshots share is read once. Its live files are the same in all of them, or those of a
+leaf of trees that not all of them mask. Memory holds
 the locations of the manifests, and the files of a group of manifests.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delvec.bitmap import Bitmap
 from delvec.chunked import one_chunk
 from delvec.errors import FormatError, ObjectNotFoundError
 from delvec.iceberg.json_object import JsonObject
@@ -22,6 +24,14 @@ from delvec.iceberg.manifest import DATA_FILE, EQUALITY_DELETES, POSITION_DELETE
 from delvec.iceberg.manifest_cache import MANIFESTS
 from delvec.iceberg.manifest_list import read_manifest_list
 from delvec.iceberg.metadata import SnapshotRecord, TableMetadata
+from delvec.iceberg.tree.needed_leaves import (
+    PARQUET_MAGIC,
+    RootFiles,
+    live_files_of_leaf,
+    masked_in_all,
+    root_files_of,
+)
+from delvec.iceberg.tree.stored_tree import StoredTree
 from delvec.storage import Storage, in_parallel
 
 _LOGGER = logging.getLogger(__name__)
@@ -41,17 +51,33 @@ _MANY = 100_000
 
 @dataclass(frozen=True, slots=True)
 class MetadataFiles:
-    """The manifest lists and the manifests of some snapshots, each once, as ``FILES_SCHEMA``."""
+    """The metadata files of some snapshots, each once, as ``FILES_SCHEMA``.
+
+    lists       manifest lists and root manifests
+    manifests   also the leaves of trees
+    contents    the files that are live in roots themselves, and the Puffin files of manifest vectors
+    masks       by the location of a leaf: the positions that all of the snapshots mask
+    """
 
     lists: pa.Table
     manifests: pa.Table
+    contents: pa.Table = field(default_factory=FILES_SCHEMA.empty_table)
+    masks: Mapping[str, Bitmap] = field(default_factory=dict)
 
     def without(self, others: MetadataFiles) -> MetadataFiles:
         """Those that the other snapshots do not have."""
         return MetadataFiles(
             without(self.lists, others.lists.column("location")),
             without(self.manifests, others.manifests.column("location")),
+            without(self.contents, others.contents.column("location")),
+            self.masks,
         )
+
+    def masked_by(self, others: MetadataFiles) -> pa.Table:
+        """The leaves that the other snapshots have too, and of which they mask more."""
+        more = [place for place, mask in others.masks.items() if mask - self.masks.get(place, Bitmap())]
+        is_more = pc.is_in(self.manifests.column("location"), value_set=pa.array(more, pa.large_string()))
+        return self.manifests.filter(is_more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +95,71 @@ class SnapshotFiles:
         records = list(records)
         named = [record.manifest_list for record in records if record.manifest_list is not None]
         lists = each_once(_files([(self.locations.resolve(raw), None) for raw in named], MANIFEST_LIST))
+        trees = self._trees([record for record in records if record.root_manifest is not None])
         inline = sorted({path for record in records for path in record.manifests})
         manifests = _files([(self.locations.resolve(raw), None) for raw in inline], MANIFEST)
         places = lists.column("location").to_pylist()
         for start in range(0, len(places), _LISTS_AT_ONCE):
             read = in_parallel(self._read_list, places[start : start + _LISTS_AT_ONCE])
             manifests = each_once(pa.concat_tables([manifests, *read]))
-        return MetadataFiles(lists, manifests)
+        return MetadataFiles(
+            pa.concat_tables([lists, trees.lists]),
+            each_once(pa.concat_tables([manifests, trees.manifests])),
+            trees.contents,
+            trees.masks,
+        )
 
-    def live_files(self, manifests: pa.Table) -> Iterator[pa.Table]:
+    def live_files(
+        self, manifests: pa.Table, masks: Mapping[str, Bitmap] | None = None
+    ) -> Iterator[pa.Table]:
         """The data and delete files that are live in manifests, as ``FILES_SCHEMA``: for a group of manifests
-        at a time. A file may come more than once.
+        at a time. A file may come more than once. ``masks``: as ``MetadataFiles.masks``.
         """
+        known = masks or {}
         for group in _groups(manifests):
-            read = in_parallel(lambda item: self._read_manifest(*item), group)
+            read = in_parallel(lambda item: self._read_manifest(*item, known.get(item[0])), group)
             yield each_once(pa.concat_tables(read))
+
+    def _trees(self, records: Sequence[SnapshotRecord]) -> MetadataFiles:
+        """The root manifests and leaves of snapshots, and what the roots name themselves."""
+        found: list[RootFiles] = []
+        for start in range(0, len(records), _LISTS_AT_ONCE):
+            read = in_parallel(self._read_root, records[start : start + _LISTS_AT_ONCE])
+            found += [root for root in read if root is not None]
+        roots = [
+            (self.locations.resolve(record.root_manifest), None)
+            for record in records
+            if record.root_manifest is not None
+        ]
+        puffin = sorted({place for root in found for place in root.vectors})
+        nothing = FILES_SCHEMA.empty_table()
+        leaves = [self._named(root.leaves, MANIFEST) for root in found]
+        files = [self._named(root.files) for root in found]
+        vectors = _files([(self.locations.resolve(place), None) for place in puffin], MANIFEST)
+        masks = masked_in_all(found)
+        return MetadataFiles(
+            each_once(_files(roots, MANIFEST_LIST)),
+            each_once(pa.concat_tables([nothing, *leaves])),
+            each_once(pa.concat_tables([nothing, *files, vectors])),
+            {self.locations.resolve(place): mask for place, mask in masks.items()},
+        )
+
+    def _read_root(self, record: SnapshotRecord) -> RootFiles | None:
+        stored = StoredTree(self.storage, self.locations, None)
+        try:
+            return root_files_of(stored.root(record), stored)
+        except (FormatError, ObjectNotFoundError) as error:
+            assert record.root_manifest is not None
+            self._unreadable(error, self.locations.resolve(record.root_manifest))
+            return None
+
+    def _named(self, entries: pa.Table, kind: int | None = None) -> pa.Table:
+        kinds = (
+            entries.column("content_type")
+            if kind is None
+            else pa.repeat(pa.scalar(kind, pa.int32()), len(entries))
+        )
+        return self._resolved(entries.column("location"), entries.column("size"), kinds)
 
     def _read_list(self, place: str) -> pa.Table:
         try:
@@ -93,15 +169,21 @@ class SnapshotFiles:
         kinds = pa.repeat(pa.scalar(MANIFEST, pa.int32()), len(table))
         return self._resolved(table.column("path"), table.column("length"), kinds)
 
-    def _read_manifest(self, place: str, length: int | None) -> pa.Table:
-        parsed = MANIFESTS.get((place, length))
+    def _read_manifest(self, place: str, length: int | None, mask: Bitmap | None = None) -> pa.Table:
+        parsed = MANIFESTS.get((place, length)) if mask is None else None
         try:
-            entries = read_live_files(self.storage.read(place)) if parsed is None else parsed.entries
+            entries = self._live_files(place, mask) if parsed is None else parsed.entries
         except (FormatError, ObjectNotFoundError) as error:
             return self._unreadable(error, place)
         return self._resolved(
             entries.column("file_path"), entries.column("file_size"), entries.column("content")
         )
+
+    def _live_files(self, place: str, mask: Bitmap | None) -> pa.Table:
+        data = self.storage.read(place)
+        if data.startswith(PARQUET_MAGIC):
+            return live_files_of_leaf(data, place, mask)
+        return read_live_files(data, mask)
 
     def _resolved(self, paths: pa.ChunkedArray, sizes: pa.ChunkedArray, kinds: pa.Array) -> pa.Table:
         locations = self.locations.resolve_many(paths).cast(pa.large_string())

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 
@@ -51,6 +51,8 @@ _LOOKUP_PAUSES = (0.0, 0.5, 2.0)  # a server that lost its answer may still be a
 
 class RestCatalogTable:
     """A table of the catalog ``catalog``, an object of pyiceberg's class RestCatalog."""
+
+    takes_trees: ClassVar[bool] = False
 
     def __init__(self, catalog: Any, name: str, identifier: Identifier) -> None:
         self._catalog = catalog

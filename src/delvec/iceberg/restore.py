@@ -16,6 +16,7 @@ from delvec.iceberg.delete_scopes import referenced_files
 from delvec.iceberg.metadata import MAIN
 from delvec.iceberg.ref_updates import moved_branch
 from delvec.iceberg.refs import verify_branch
+from delvec.iceberg.tree.live_tree import LiveTree
 from delvec.operation_metrics import restore_metrics
 from delvec.row_delta import Read, Request, RowDelta, Verb
 from delvec.version_state import RestoreCounts, VersionState
@@ -60,9 +61,11 @@ def _difference(newest: Snapshot, then: Snapshot) -> tuple[RestoreCounts, pa.Arr
 
 
 def _metadata_files(then: Snapshot) -> list[pa.Array | pa.ChunkedArray]:
-    record = then.record
-    lists = [] if record is None or record.manifest_list is None else [record.manifest_list]
-    return [pa.array(lists, pa.string()), then.files.live.manifests.column("path")]
+    record, live = then.record, then.files.live
+    named = [] if record is None else [record.manifest_list, record.root_manifest]
+    vectors = live.stored_vectors if isinstance(live, LiveTree) else []
+    lists = [place for place in (*named, *vectors) if place is not None]
+    return [pa.array(lists, pa.string()), live.manifests.column("path")]
 
 
 def _changed(data: pa.Table, others: pa.Array, changed: pa.Array) -> pa.Table:

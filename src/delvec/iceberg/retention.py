@@ -127,11 +127,13 @@ def _files_of(storage: Storage, metadata: TableMetadata, expiry: Expiry) -> pa.T
     records = metadata.snapshots
     expired = SnapshotFiles(storage, locations, skip_unreadable=True)
     kept = SnapshotFiles(storage, locations).metadata_files(records[i] for i in records if i not in gone)
-    old = expired.metadata_files(records[i] for i in records if i in gone).without(kept)
+    all_old = expired.metadata_files(records[i] for i in records if i in gone)
+    old = all_old.without(kept)
+    listing = pa.concat_tables([old.manifests, all_old.masked_by(kept)])
     statistics = statistics_files(metadata, locations)
     other_statistics = statistics_files(metadata, locations, gone).column("location")
     files = united([
-        *expired.live_files(old.manifests), old.manifests, old.lists,
+        *expired.live_files(listing, old.masks), old.contents, old.manifests, old.lists,
         without(statistics, other_statistics),
     ])  # fmt: skip
     kinds = files.column("kind")
@@ -158,9 +160,10 @@ def protected(newest: NewestMetadata, after: Protected | None, expired: Expired 
 
     def parts() -> Iterator[pa.ChunkedArray]:
         yield pa.chunked_array([old_metadata_files(newest.storage, path, metadata)])
-        for table in (statistics_files(metadata, locations, gone), found.lists, found.manifests):
+        named = (found.lists, found.manifests, found.contents)
+        for table in (statistics_files(metadata, locations, gone), *named):
             yield table.column("location")
-        for table in files.live_files(new):
+        for table in files.live_files(new, found.masks):
             yield table.column("location")
 
     return Protected(version, parts(), _Answer(metadata, kept | old.snapshots, known))

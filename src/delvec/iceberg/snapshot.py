@@ -15,6 +15,7 @@ from delvec.errors import FormatError, ObjectNotFoundError
 from delvec.iceberg import commit_retry, planning, write_properties
 from delvec.iceberg.delete_properties import delete_options, may_have_vectors_of_keys
 from delvec.iceberg.file_index import FileIndex
+from delvec.iceberg.live_entries import LiveEntries
 from delvec.iceberg.live_snapshots import live_entries
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.metadata import SnapshotRecord, TableMetadata
@@ -128,8 +129,11 @@ class Snapshot:
     @cached_property
     def files(self) -> FileIndex:
         """The live files. Manifests are read when a plan needs them."""
-        live = live_entries(self.storage, self.locations, self.record, self.metadata, self.schema)
-        return FileIndex(live, self.schema, self.specs)
+        return FileIndex(self.live_at(self.record), self.schema, self.specs)
+
+    def live_at(self, record: SnapshotRecord | None) -> LiveEntries:
+        """The live entries of another snapshot of the table, in this one's schema."""
+        return live_entries(self.storage, self.locations, record, self.metadata, self.schema)
 
     @cached_property
     def name_mapping(self) -> NameMapping | None:

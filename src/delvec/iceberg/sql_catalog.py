@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
+from typing import Any, ClassVar
 
 from delvec import location
 from delvec.errors import DelvecError, StorageError
@@ -55,6 +55,8 @@ _LOCKED_PAUSE = 0.2
 
 class SqlCatalogTable:
     """A row of the catalog ``catalog``, an object of pyiceberg's class SqlCatalog."""
+
+    takes_trees: ClassVar[bool] = True
 
     def __init__(self, catalog: Any, name: str, identifier: Identifier) -> None:
         self._catalog = catalog

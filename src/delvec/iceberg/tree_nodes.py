@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
-from delvec import location
-from delvec.chunked import one_chunk
 from delvec.file_nodes import delete_nodes, file_nodes
 from delvec.iceberg.manifest_list import DATA
+from delvec.iceberg.manifest_rows import rows_by_manifest, short_place
 from delvec.iceberg.plan_tables import deletes_table
+from delvec.iceberg.root_nodes import root_node
+from delvec.iceberg.tree.live_tree import LiveTree
 from delvec.instants import as_datetime
 from delvec.metadata_tree import BYTES, Node
 from delvec.plan import ScanPlan
@@ -32,7 +32,10 @@ def snapshot_tree(snapshot: Snapshot) -> Node:
     if snapshot.record is None:
         return Node("table without a snapshot", snapshot.opened.metadata_path)
     plan = snapshot.plan()
-    files = _rows_by_manifest(plan.files)
+    if isinstance(snapshot.files.live, LiveTree):
+        root = root_node(snapshot, plan, snapshot.files.live)
+        return Node("snapshot", str(snapshot.version), _snapshot_facts(snapshot, plan), 1, lambda _: [root])
+    files = rows_by_manifest(plan.files)
     manifests = snapshot.files.live.manifests
 
     def children(count: int) -> list[Node]:
@@ -51,7 +54,7 @@ def _snapshot_facts(snapshot: Snapshot, plan: ScanPlan) -> Mapping[str, Any]:
         "committed": as_datetime(record.timestamp_ms),
         "refs": sorted(refs),
         "sequence": record.sequence_number,
-        "manifest list": _short(snapshot, record.manifest_list),
+        "manifest list": short_place(snapshot, record.manifest_list),
         "files": len(plan.files),
         "rows": pc.sum(plan.files.column("record_count")).as_py() or 0,
         "deletes": len(snapshot.files.live.deletes()),
@@ -73,7 +76,7 @@ def _manifest_node(
         "partition spec": row["spec_id"],
         "first row id": row["first_row_id"],
     }
-    kind, name = "manifest" if is_data else "delete manifest", _short(snapshot, row["path"])
+    kind, name = "manifest" if is_data else "delete manifest", short_place(snapshot, row["path"])
     if is_data:
         rows = files.get(row["path"], np.empty(0, np.int64))
         return Node(kind, str(name), facts, len(rows), lambda count: file_nodes(plan, rows[:count]))
@@ -92,21 +95,3 @@ def _manifest_node(
         len(deletes),
         lambda count: delete_nodes(plan.location, deletes.slice(0, count)),
     )
-
-
-def _rows_by_manifest(files: pa.Table) -> dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """The ascending rows of ``files`` of each manifest."""
-    manifests = pc.struct_field(one_chunk(files.column("entry")), "manifest").dictionary_encode()
-    codes = manifests.indices.to_numpy(zero_copy_only=False)
-    order = np.argsort(codes, kind="stable")
-    ends = np.searchsorted(codes[order], np.arange(len(manifests.dictionary)), side="right")
-    parts = np.split(order, ends[:-1]) if len(ends) else []
-    return dict(zip(manifests.dictionary.to_pylist(), parts, strict=True))
-
-
-def _short(snapshot: Snapshot, path: str | None) -> str | None:
-    """The place of a recorded path, relative to the table if it is inside."""
-    if path is None:
-        return None
-    place = snapshot.locations.resolve(path)
-    return location.relative(snapshot.location, place) or place

@@ -18,6 +18,7 @@ from delvec.deletes.position_file import read_paths
 from delvec.errors import DelvecError, FormatError
 from delvec.iceberg import manifest_list
 from delvec.iceberg.delete_scopes import referenced_files
+from delvec.iceberg.live_entries import LiveEntries
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.manifest import (
     ADDED,
@@ -32,6 +33,7 @@ from delvec.iceberg.refs import NO_SNAPSHOT
 from delvec.iceberg.snapshot_summary import REPLACE
 from delvec.iceberg.swaps import verify_same_table
 from delvec.iceberg.transactions import txn_versions
+from delvec.iceberg.tree.live_tree import LiveTree
 from delvec.row_delta import Verb, Won
 from delvec.storage import Storage, in_parallel
 
@@ -53,7 +55,7 @@ def won(since: Snapshot, until: Snapshot) -> list[Won]:
     if between is None:
         what = "which snapshot the branch is at"
         return [Won(until.version, "rollback", Verb.ALTER, changed=what)]
-    found = in_parallel(lambda record: _read(until.storage, until.locations, record), between)
+    found = in_parallel(lambda record: _read(until, record), between)
     app_ids = _new_app_ids(since, until)
     if not app_ids:
         return found
@@ -90,16 +92,29 @@ def _new_app_ids(since: Snapshot, until: Snapshot) -> frozenset[str]:
     return frozenset(app_id for app_id, version in after.items() if before.get(app_id) != version)
 
 
-def _read(storage: Storage, locations: Locations, record: SnapshotRecord) -> Won:
+def _read(until: Snapshot, record: SnapshotRecord) -> Won:
     """What the snapshot did. One whose manifests are gone may have changed anything."""
     operation = record.summary.get("operation", "unknown")
+    storage, locations = until.storage, until.locations
     try:
-        entries = _changed_entries(storage, locations, record)
+        if record.root_manifest is not None:
+            entries = _changed_in_tree(until.live_at(record))
+        else:
+            entries = _changed_entries(storage, locations, record)
         return _won(record, operation, entries, storage, locations)
     except FormatError:
         raise
     except DelvecError:
         return Won(record.snapshot_id, operation, Verb.ALTER, changed="what can no longer be read")
+
+
+def _changed_in_tree(live: LiveEntries) -> pa.Table:
+    """The entries that a snapshot with a root manifest added or removed."""
+    assert isinstance(live, LiveTree)
+    tables = [
+        table for content in (manifest_list.DATA, manifest_list.DELETES) for table in live.changed(content)
+    ]
+    return pa.concat_tables(tables).select(list(_COLUMNS))
 
 
 def _changed_entries(storage: Storage, locations: Locations, record: SnapshotRecord) -> pa.Table:

@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 
 import pytest
 
-from delvec.row_delta import MetadataChange, Verb
-from iceberg_tables.trees import LIMITS, TreeModel
+from delvec.browse import metadata_tree
+from delvec.iceberg.locations import Locations
+from delvec.iceberg.needed_files import SnapshotFiles
+from delvec.row_delta import Verb
+from iceberg_tables.trees import TreeModel
 
 
 def appended(model, *counts, p=1):
     files = [model.new_file(count, p) for count in counts]
     model.commit(add=files, verb=Verb.APPEND)
     return [path for path, _, _ in files]
+
+
+def needed(model):
+    """The locations of what all snapshots need, but for the metadata files."""
+    metadata = model.snapshot.metadata
+    files = SnapshotFiles(model.table.storage, Locations(metadata.location))
+    found = files.metadata_files(metadata.snapshots.values())
+    tables = [found.lists, found.manifests, found.contents, *files.live_files(found.manifests, found.masks)]
+    return {place for table in tables for place in table.column("location").to_pylist()}
+
+
+def expected_needed(model):
+    """The same, by the naive reader."""
+    found = set()
+    for snapshot in model.metadata()["snapshots"]:
+        root = model.root_entries(snapshot["root-manifest"])
+        found |= {snapshot["root-manifest"], *(entry.name for entry in model.live(root))}
+        found |= {entry["location"] for entry in root if entry["status"] != 2 and entry["location"]}
+    return found
 
 
 def files_of(model):
@@ -60,3 +81,55 @@ def test_random_commits(tmp_path, seed):
                 delete[path] = rng.sample(sorted(live), rng.randrange(1, len(live) + 1))
         model.commit(add=add, remove=remove, delete=delete)
         model.check()
+        assert not list(model.table.findings(model.snapshot))
+        assert str(shown(model))
+    assert needed(model) == expected_needed(model)
+
+
+def names_of(won):
+    return tuple(set(column.to_pylist()) for column in (won.added, won.removed, won.vectors))
+
+
+@pytest.mark.parametrize("limit", [0, 1000])
+def test_the_root_says_what_its_snapshot_changed(tmp_path, limit):
+    """In the root, and in leaves: by manifest vectors."""
+    model = TreeModel(tmp_path / "t", root_data_files=limit, root_deletes=limit, affiliated_entries=1)
+    one, two, three = appended(model, 3, 3, 3)
+    before = model.snapshot
+    model.commit(delete={one: [0]})
+    model.commit(delete={one: [1], two: [2]}, remove=[three])
+    new = model.new_file(2)
+    model.commit(add=[new], remove=[one])
+    commits = model.table.won(before, model.snapshot)
+    assert [names_of(won) for won in commits] == [
+        (set(), set(), {one}),
+        (set(), {three}, {one, two}),
+        ({new[0]}, {one}, set()),
+    ]
+
+
+def shown(model):
+    found = model.table
+    return metadata_tree(found, found.snapshot(), limit=0)
+
+
+def outline(node):
+    """Kinds and statuses."""
+    head = f"{node['kind']} {node['facts'].get('status', '')}".strip()
+    return [head, *(outline(child) for child in node["children"])]
+
+
+def test_the_tree_has_statuses_manifest_vectors_and_affinity(tmp_path):
+    model = TreeModel(tmp_path / "t", root_data_files=0, root_deletes=0, affiliated_entries=1)
+    one, _ = appended(model, 3, 3)
+    model.commit(delete={one: [0]})
+    model.commit(delete={one: [1]})
+    model.commit(delete={one: [2]}, remove=[])
+    tree = shown(model)
+    (root,) = tree.document()["tree"]["children"]
+    assert outline(root) == [
+        "root",
+        ["data manifest existing", ["manifest vector added"], ["data file"]],
+        ["delete manifest existing", ["manifest vector added"]],
+    ], str(tree)
+    assert root["facts"]["leaves"] == 2

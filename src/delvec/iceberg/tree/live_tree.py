@@ -24,16 +24,20 @@ from delvec.iceberg.live_entries import FILE_ID, MANIFEST_SHIFT, SPEC_ID, LiveEn
 from delvec.iceberg.manifest import ENTRIES_SCHEMA
 from delvec.iceberg.manifest_list import MANIFESTS_SCHEMA
 from delvec.iceberg.metadata import SnapshotRecord
+from delvec.iceberg.tree.changed_entries import changed_entries
 from delvec.iceberg.tree.entries import (
+    ADDED,
     CONTENT_STATS,
     DATA,
     DATA_MANIFEST,
+    DELETED,
     EQUALITY_DELETES,
     MANIFEST_STATS,
     MIXED_SPECS,
     POSITION,
     POSITION_DELETES,
     conformed,
+    with_positions,
 )
 from delvec.iceberg.tree.entry_rules import CheckedEntries
 from delvec.iceberg.tree.equality_entries import key_maps, ranges_of_vectors
@@ -81,6 +85,7 @@ class LiveTree(LiveEntries):
 
     def __init__(self, stored: StoredTree, record: SnapshotRecord | None, columns: MeasuredColumns) -> None:
         self.stored = stored
+        self.record = record
         self.root = empty_root(columns.stats_type) if record is None else stored.root(record)
         self.columns = columns
         rows = [
@@ -126,13 +131,24 @@ class LiveTree(LiveEntries):
                 needed.append(number)
         return np.array(needed, np.int64)
 
-    def mask_of(self, number: int) -> str:
-        """Equal for the same manifest vector: what makes the live files of two snapshots' leaves differ."""
-        leaf = self.leaves[number]
-        if leaf is None or leaf.vector is None:
-            return ""
-        vector = self._entry_row(leaf.vector)
-        return f"{vector['location']}:{vector['dv_offset']}:{(vector['dv_inline'] or b'').hex()}"
+    @property
+    def stored_vectors(self) -> list[str]:
+        """The Puffin files of live manifest vectors."""
+        rows = [leaf.vector for leaf in self.root.leaves if leaf.vector is not None]
+        places = self.root.entries.column("location").take(pa.array(rows, pa.int64()))
+        return sorted(set(places.drop_null().to_pylist()))
+
+    def changed(self, content: int) -> tuple[pa.Table, pa.Table]:
+        """The data files or deletes that the snapshot added, and those that it removed, as its root says."""
+        types = (DATA,) if content == manifest_list.DATA else _DELETES
+        if self.record is None:
+            return self.schema.empty_table(), self.schema.empty_table()
+        entries = changed_entries(
+            self.root, self.record.snapshot_id, self.stored, self.columns.stats_type, types
+        )
+        status = entries.column("status")
+        added, removed = (entries.filter(pc.equal(status, value)) for value in (ADDED, DELETED))
+        return self._live(with_positions(added), 0), self._live(with_positions(removed), 0)
 
     def _read(self, number: int) -> pa.Table:
         leaf = self.leaves[number]

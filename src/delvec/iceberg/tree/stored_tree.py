@@ -43,9 +43,12 @@ Put = Callable[[str, bytes], None]
 
 
 class StoredTree:
-    """Reads the files of trees. Locations are as the metadata records them; errors name the file."""
+    """Reads the files of trees. Locations are as the metadata records them; errors name the file.
 
-    def __init__(self, storage: Storage, locations: Locations, columns: MeasuredColumns) -> None:
+    ``columns``: None for a reader of roots alone.
+    """
+
+    def __init__(self, storage: Storage, locations: Locations, columns: MeasuredColumns | None) -> None:
         self._storage = storage
         self._locations = locations
         self._columns = columns
@@ -63,6 +66,7 @@ class StoredTree:
 
     def entries(self, location: str, size: int | None, content_type: int) -> pa.Table:
         """All entries of a leaf, as ``manifest_files.LeafReader``."""
+        assert self._columns is not None, "leaves are read in the columns of a table"
         place = self._locations.resolve(location)
         content = DATA_CONTENT if content_type == DATA_MANIFEST else DELETE_CONTENT
         key, avro_key = (place, size, content), (place, size, content, str(self._columns.stats_type))
@@ -72,7 +76,7 @@ class StoredTree:
             is_avro = data.startswith(_AVRO_MAGIC)
             if size is not None and (len(data) < size if is_avro else len(data) != size):
                 raise FormatError(f"leaf has {len(data)} bytes, expected {size}", path=place)
-            found = self._avro(data, place, content) if is_avro else _parquet(data, place, content)
+            found = _avro(data, place, content, self._columns) if is_avro else _parquet(data, place, content)
             TREE_MANIFESTS.put(avro_key if is_avro else key, found)
         return found.entries
 
@@ -90,18 +94,6 @@ class StoredTree:
         except FormatError as error:
             raise error.at(place) from None
         return reader.blobs
-
-    def _avro(self, data: bytes, place: str, content: str) -> ManifestFile:
-        """A leaf from before the table had trees."""
-        kind = manifest_list.DATA if content == DATA_CONTENT else manifest_list.DELETES
-        try:
-            manifest = read_avro_manifest(data, content=kind)
-            entries = avro_entries(manifest, self._columns, manifest.spec_id or 0)
-        except FormatError as error:
-            raise error.at(place) from None
-        except UnsupportedFeatureError as error:
-            raise UnsupportedFeatureError(f"{error}: {place}", feature=error.feature) from None
-        return ManifestFile(content, entries)
 
 
 class NewTreeFiles(StoredTree):
@@ -155,3 +147,16 @@ def _parquet(data: bytes, place: str, content: str) -> ManifestFile:
     found = read_manifest(data, place)
     verify_leaf(found, content, place)
     return found
+
+
+def _avro(data: bytes, place: str, content: str, columns: MeasuredColumns) -> ManifestFile:
+    """A leaf from before the table had trees."""
+    kind = manifest_list.DATA if content == DATA_CONTENT else manifest_list.DELETES
+    try:
+        manifest = read_avro_manifest(data, content=kind)
+        entries = avro_entries(manifest, columns, manifest.spec_id or 0)
+    except FormatError as error:
+        raise error.at(place) from None
+    except UnsupportedFeatureError as error:
+        raise UnsupportedFeatureError(f"{error}: {place}", feature=error.feature) from None
+    return ManifestFile(content, entries)
