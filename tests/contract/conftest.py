@@ -51,7 +51,8 @@ def _kinds(test):
 def _marks(test, kind):
     """On kinds that are only read some tests are slow: see `contract.kinds`."""
     if kind.writes:
-        return []
+        is_core = test.get_closest_marker("core") is not None
+        return [pytest.mark.slow] if kind.rare and not is_core else []
     asked = test.get_closest_marker("reads").kwargs
     rare = asked.get("rare") or not (kind.whole or asked.get("every"))
     return [pytest.mark.slow] if rare else []

@@ -1,14 +1,29 @@
-"""Kinds of Iceberg tables. They are only read; a test writer writes them."""
+"""Kinds of Iceberg tables. Those of versions 2 and 3 are only read; a test writer writes them."""
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contract.kinds.kind import NESTED_COLUMNS, POSITION_FILES, VECTOR_FILES, Change, Kind, Written
+import pytest
+
+import naive_tree
+from contract.kinds.kind import (
+    ANY_COLUMN_NAMES,
+    NESTED_COLUMNS,
+    POSITION_FILES,
+    ROW_IDS,
+    TYPE_WIDENING,
+    VECTOR_FILES,
+    VECTORS_OFF,
+    Change,
+    Kind,
+    Written,
+)
 from iceberg_tables.lake import IcebergLake
 from iceberg_tables.readers import read_by_duckdb, read_by_pyiceberg
 from scanning import opened
@@ -56,6 +71,80 @@ class IcebergKind(Kind):
         raise NotImplementedError(_CANNOT_WRITE)
 
 
+_PROPERTIES: dict[str, dict[str, str]] = {
+    NESTED_COLUMNS: {},
+    ROW_IDS: {},
+    ANY_COLUMN_NAMES: {},
+    VECTORS_OFF: {f"write.{verb}.mode": "copy-on-write" for verb in ("delete", "update", "merge")},
+    TYPE_WIDENING: {},
+}
+
+
+@dataclass(frozen=True)
+class TreeKind(Kind):
+    """Tables with metadata trees: only delvec reads and writes them."""
+
+    def properties(self, *features: str) -> Mapping[str, str]:
+        return {key: value for feature in features for key, value in _PROPERTIES[feature].items()}
+
+    def constraint(self, name: str, condition: str) -> Mapping[str, str]:  # noqa: ARG002
+        pytest.skip("Iceberg tables have no constraints")
+
+    def commits_since(self, table: Any, version: int) -> int:
+        metadata = table._table.snapshot().metadata
+        found, current = 0, metadata.current_snapshot_id
+        while current is not None and current != version:
+            found, current = found + 1, metadata.snapshots[current].parent_id
+        return found
+
+    def written(self, table: Any, version: int | None = None) -> Written:
+        snapshot = table._table.snapshot(version)
+        now, before = (
+            self._live(snapshot, number) for number in (snapshot.version, snapshot.record.parent_id)
+        )
+        return Written(
+            added=len(now.keys() - before.keys()),
+            removed=len(before.keys() - now.keys()),
+            more_deleted=sum(now[path] > before[path] for path in now.keys() & before.keys()),
+        )
+
+    def changes(self, table: Any, version: int | None = None) -> Counter[tuple[Any, ...]]:  # noqa: ARG002
+        pytest.skip("Iceberg tables have no change files")
+
+    def lake(self, root: Path, schema: Any, **options: Any) -> Any:  # noqa: ARG002
+        pytest.skip("only delvec writes tables with trees")
+
+    def switch_vectors(self, *, on: bool) -> Mapping[str, str]:
+        mode = "merge-on-read" if on else "copy-on-write"
+        return dict.fromkeys(_PROPERTIES[VECTORS_OFF], mode)
+
+    def random_properties(self, rng: random.Random) -> dict[str, str]:
+        return {
+            "delvec.tree.root-data-files": rng.choice(["0", "2", "1000"]),
+            "delvec.tree.root-deletes": rng.choice(["0", "2", "1000"]),
+            "delvec.tree.leaf-entries": rng.choice(["1", "3", "10000"]),
+            "delvec.tree.inline-vector-bytes": rng.choice(["0", "2048"]),
+            "delvec.tree.affiliated-entries": rng.choice(["1", "2", "32"]),
+        }
+
+    def _live(self, snapshot: Any, number: int | None) -> dict[str, int]:
+        """The data files of a snapshot with the number of their deleted rows, by a naive reader."""
+        if number is None:
+            return {}
+
+        def parsed(place: str) -> Any:
+            path = Path(snapshot.locations.resolve(place))
+            return naive_tree.parquet_entries(path.read_bytes())
+
+        def blob(place: str, offset: int, length: int) -> bytes:
+            return Path(snapshot.locations.resolve(place)).read_bytes()[offset : offset + length]
+
+        root = snapshot.metadata.snapshots[number].root_manifest
+        live = naive_tree.live_entries(parsed(root), parsed, blob)
+        deleted = {entry.referenced: entry.rows for entry in live if entry.content == naive_tree.VECTOR}
+        return {entry.name: deleted.get(entry.name, 0) for entry in live if entry.content == naive_tree.DATA}
+
+
 def _write(lake: IcebergLake, rows: list[dict[str, Any]]) -> None:
     """A file for each partition."""
     parts: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
@@ -93,5 +182,14 @@ ICEBERG_KINDS = (
         readers=_READERS,
         format="iceberg",
         format_version=3,
+    ),
+    TreeKind(
+        "iceberg-4",
+        whole=True,
+        numbered=False,
+        rare=True,
+        abilities=frozenset({VECTOR_FILES}),
+        format="iceberg",
+        format_version=4,
     ),
 )

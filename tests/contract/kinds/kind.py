@@ -60,6 +60,9 @@ class Kind(ABC):
     """A kind of table. ``features``: what all of its tables have. ``whole``: not only the core runs on it.
 
     ``writes``: delvec can write such tables. On other kinds only tests marked ``reads`` run.
+    ``numbered``: versions count up from 0, and each change of metadata is one. Tests of other kinds compare
+    versions by their order only.
+    ``rare``: tests of the kind that are not of the core are slow.
     ``abilities``: what a test may need that is marked ``needs``.
     """
 
@@ -67,10 +70,24 @@ class Kind(ABC):
     features: tuple[str, ...] = ()
     whole: bool = False
     writes: bool = field(default=True, kw_only=True)
+    numbered: bool = field(default=True, kw_only=True)
+    rare: bool = field(default=False, kw_only=True)
     abilities: frozenset[str] = field(default=frozenset(), kw_only=True)
     readers: tuple[Reader, ...] = field(default=(), kw_only=True)
     format: str = field(default="", kw_only=True)
     format_version: int | None = field(default=None, kw_only=True)
+
+    def has(self, feature: str) -> bool:
+        """Whether tables of this kind can have a feature."""
+        try:
+            self.properties(feature)
+        except KeyError:
+            return False
+        return True
+
+    def commits_since(self, table: Any, version: int) -> int:
+        """How many versions the table has after this one."""
+        return int(table.version - version)
 
     @abstractmethod
     def properties(self, *features: str) -> Mapping[str, str]:

@@ -6,10 +6,17 @@ import random
 
 import pytest
 
+from delvec import conflicts
 from delvec.browse import metadata_tree
+from delvec.detect import open_table
+from delvec.iceberg.catalogs import IcebergCatalog
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.needed_files import SnapshotFiles
-from delvec.row_delta import Verb
+from delvec.iceberg.tree.stored_tree import TREE_MANIFESTS
+from delvec.predicate import condition
+from delvec.ref_changes import NewRef
+from delvec.row_delta import Committed, Operation, Read, Request, RowDelta, Verb
+from delvec.schema import Field, Primitive, Struct
 from iceberg_tables.trees import TreeModel
 
 
@@ -133,3 +140,86 @@ def test_the_tree_has_statuses_manifest_vectors_and_affinity(tmp_path):
         ["delete manifest existing", ["manifest vector added"]],
     ], str(tree)
     assert root["facts"]["leaves"] == 2
+
+
+def reads(model, snapshot_of, monkeypatch):
+    """The manifests that a plan reads."""
+    found = []
+    read = type(model.table.storage).read
+
+    def counted(self, path):
+        if path.endswith((".parquet", ".avro")):
+            found.append(path.rsplit("/", 1)[1])
+        return read(self, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(model.table.storage), "read", counted)
+        snapshot_of().plan()
+    return found
+
+
+def test_the_plan_after_a_commit_reads_the_new_root_and_new_leaves(tmp_path, monkeypatch):
+    TREE_MANIFESTS.clear()
+    model = TreeModel(tmp_path / "t", root_data_files=2, root_deletes=2, affiliated_entries=1)
+    paths = appended(model, *[2] * 6)
+    appended(model, *[2] * 6)
+    open_table(str(model.root)).snapshot().plan()
+    model.commit(delete={paths[0]: [1]})
+    name = model.root_file.rsplit("/", 1)[1]
+    assert reads(model, lambda: open_table(str(model.root)).snapshot(), monkeypatch) == [name]
+    before = files_of(model)
+    model.commit(delete={path: [0] for path in paths[1:5]})
+    new = {name.rsplit("/", 1)[1] for name in files_of(model) - before if name.endswith(".parquet")}
+    assert len(new) == 2  # the root, and a leaf with this commit's vectors
+    assert set(reads(model, lambda: open_table(str(model.root)).snapshot(), monkeypatch)) == new
+    model.check()
+
+
+def test_leaves_are_pruned_by_their_statistics(tmp_path, monkeypatch):
+    model = TreeModel(
+        tmp_path / "t", partitioned=False, root_data_files=0, root_deletes=0, affiliated_entries=1
+    )
+    one = appended(model, 5, 5)
+    two = appended(model, 5, 5, p=2)
+    model.commit(delete={one[0]: [0]})
+    model.commit(delete={two[0]: [0]})
+    TREE_MANIFESTS.clear()
+    snapshot = open_table(str(model.root)).snapshot()
+    plan = snapshot.plan(condition.parse("p = 2 AND id >= 0", snapshot.schema))
+    assert set(plan.files.column("raw_location").to_pylist()) == set(two)
+    assert (plan.skipped, len(plan.deletes)) == (2, 1)
+    assert len(TREE_MANIFESTS._manifests) == 3  # the root, a data manifest, its delete manifest
+
+
+def test_the_losing_writer_starts_from_the_winners_root(tmp_path):
+    """The winner flushed, and masked the leaf in which the loser removes a file."""
+    model = TreeModel(tmp_path / "t", root_data_files=3, root_deletes=0, affiliated_entries=1)
+    one, two, three, four = appended(model, 4, 4, 4, 4)
+    base = model.snapshot
+    stale = [model.delta(delete={one: [1]}), model.delta(delete={two: [2]}, remove=[three])]
+    model.commit(add=[model.new_file(3) for _ in range(3)], remove=[four], verb=Verb.MERGE)
+    for delta in stale:
+        outcome = conflicts.commit(model.table, base, delta, conflicts.ReadsNoRows())
+        assert isinstance(outcome, conflicts.Settled), outcome
+    model.files[one] = (model.files[one][0], {1})
+    model.files[two] = (model.files[two][0], {2})
+    del model.files[three]
+    model.check()
+
+
+def test_a_table_of_a_sql_catalog(tmp_path):
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/lake")
+    catalog.create_namespace("db")
+    own = IcebergCatalog("lake", catalog)
+    table, draft = own.draft_table(
+        ("db", "t"), Struct((Field("id", Primitive("long")),)), lambda _: {}, format_version=4
+    )
+    delta = RowDelta(draft.base, Request(Operation.CREATE), Read(), Verb.APPEND)
+    assert isinstance(table.commit(draft, delta), Committed)
+    opened = own.open_table(("db", "t"), lambda _: {})
+    assert opened.snapshot().format_version == 4
+    opened.create_ref(NewRef("b", "branch"))
+    assert opened.on_ref("b").snapshot().plan().files.num_rows == 0
+    catalog.engine.dispose()
