@@ -15,12 +15,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delvec.bitmap import Bitmap
 from delvec.chunked import Mask, Rows, one_chunk
+from delvec.deletes.codecs import DeletionVectorCodec, codec_for
 from delvec.deletes.equality import KeyColumn
-from delvec.schema import arrow_type
+from delvec.deletes.key_columns import keys_of
+from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.schema import Field, arrow_type
 
 SCOPE, SEQUENCE = "scope", "sequence"
 NOT_FOUND = -1
+ALWAYS = int(np.iinfo(np.int64).max)
+"""The sequence of a delete that applies to all data files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,42 @@ class EqualityDeleteSet:
     columns: tuple[KeyColumn, ...]
     keys: pa.Table
     _indices: dict[int, tuple[KeyIndex, Rows]] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def from_deletion_vector(
+        cls, vector: Bitmap, field: Field, *, codec: DeletionVectorCodec | None = None, sequence: int = ALWAYS
+    ) -> EqualityDeleteSet:
+        """Of a vector of keys of one column; by default with the codec of the column's type."""
+        codec = codec or codec_for(field.type)
+        if codec is None:
+            raise UnsupportedFeatureError(
+                f"vector of keys is of column {field.name!r} of type {field.type}, which has no codec",
+                feature=f"vector of {field.type}",
+            )
+        numbers = pa.array(vector.to_numpy(), pa.int64())
+        return cls._of([field], [codec.decode(numbers)], sequence)
+
+    @classmethod
+    def from_rows(
+        cls, rows: pa.Table | pa.RecordBatch, fields: Sequence[Field], *, sequence: int = ALWAYS
+    ) -> EqualityDeleteSet:
+        """Of rows that have these columns; others are ignored."""
+        return cls._of(fields, keys_of(rows, fields), sequence)
+
+    @classmethod
+    def _of(cls, fields: Sequence[Field], keys: Sequence[pa.Array], sequence: int) -> EqualityDeleteSet:
+        columns = tuple(map(top_level, fields))
+        return cls.collapse(columns, [scoped(columns, keys, scope=0, sequence=sequence)])
+
+    @classmethod
+    def merged(cls, sets: Sequence[EqualityDeleteSet]) -> EqualityDeleteSet:
+        """The keys of several sets, which compare the same columns."""
+        columns = sets[0].columns
+        for other in sets:
+            if other.columns != columns:
+                names = [", ".join(".".join(c.path) for c in each) for each in (other.columns, columns)]
+                raise InvalidOperationError(f"a delete set compares {names[0]}, expected {names[1]}")
+        return cls.collapse(columns, [each.keys for each in sets])
 
     @classmethod
     def collapse(cls, columns: tuple[KeyColumn, ...], deletes: Sequence[pa.Table]) -> EqualityDeleteSet:
@@ -51,6 +93,14 @@ class EqualityDeleteSet:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def contains(self, values: Sequence[pa.Array]) -> Mask:
+        """Which of these keys the set has, whatever scope and sequence; an array for each column."""
+        keys = self.keys.select(key_names(self.columns))
+        keys = keys.group_by(keys.column_names).aggregate([])
+        found = KeyIndex([one_chunk(column) for column in keys.columns]).find(values)
+        is_there: Mask = found != NOT_FOUND
+        return is_there
 
     def at(self, rows: Mask | Rows) -> EqualityDeleteSet:
         """The set with some of its keys."""
@@ -71,6 +121,27 @@ class EqualityDeleteSet:
             index = KeyIndex([one_chunk(keys.column(n)) for n in key_names(self.columns)])
             self._indices[scope] = index, np.append(keys.column(SEQUENCE).to_numpy(), 0)
         return self._indices[scope]
+
+
+def top_level(field: Field) -> KeyColumn:
+    """A column of the table as a key column."""
+    if field.field_id is None:
+        raise InvalidOperationError(f"key column {field.name!r} has no field id, expected one")
+    return KeyColumn(field.field_id, (field.name,), field.type, ((field.physical_name,),))
+
+
+def scoped(
+    columns: Sequence[KeyColumn],
+    keys: Sequence[pa.Array | pa.ChunkedArray],
+    *,
+    scope: int | None,
+    sequence: int | None,
+) -> pa.Table:
+    """Keys of one delete as rows of ``EqualityDeleteSet.keys``."""
+    named = dict(zip(key_names(columns), keys, strict=True))
+    for name, value in ((SCOPE, scope), (SEQUENCE, sequence)):
+        named[name] = pa.repeat(pa.scalar(value, pa.int64()), len(keys[0]))
+    return pa.table(named)
 
 
 def _united(columns: tuple[KeyColumn, ...], deletes: Sequence[pa.Table]) -> pa.Table:

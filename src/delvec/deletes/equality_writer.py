@@ -23,6 +23,7 @@ from delvec import location
 from delvec.bitmap import MAX_POSITION, Bitmap
 from delvec.byte_size import size_text
 from delvec.deletes.codecs import DeletionVectorCodec
+from delvec.deletes.cost import EncodingCostEstimator
 from delvec.deletes.encoding import DeleteEncoding
 from delvec.deletes.equality_bounds import is_integer
 from delvec.deletes.key_columns import key_array, keys_of
@@ -33,7 +34,7 @@ from delvec.deletes.write_options import DeleteWriteOptions, EncodingHint
 from delvec.deletes.write_result import REASONS, DeleteWriteResult, Fallback
 from delvec.errors import InvalidOperationError
 from delvec.row_delta import new_file_id
-from delvec.schema import Field
+from delvec.schema import Field, Struct
 from delvec.storage import Storage
 
 SMALL_VECTOR = 64 << 10
@@ -90,7 +91,8 @@ class EqualityDeleteWriter:
         if not len(keys[0]):
             return DeleteWriteResult()
         names = ", ".join(f"{column.name!r} ({column.type})" for column in self.fields)
-        _LOGGER.info("Writing equality deletes on %s, %d deletes", names, len(keys[0]))
+        fields = "field" if len(self.fields) == 1 else "fields"
+        _LOGGER.info("Writing equality deletes on %s %s, %d deletes", fields, names, len(keys[0]))
         fallbacks: Counter[Fallback] = Counter()
         files = self._written(keys, fallbacks)
         for reason, count in fallbacks.items():
@@ -164,16 +166,22 @@ class EqualityDeleteWriter:
         if len(data) > SMALL_VECTOR:
             keys = self.codec.decode(pa.array(numbers.to_numpy(), pa.int64()))
             row_bytes = len(key_file([keys], self.fields))
-            _LOGGER.info("Vector of keys: %s, as rows %s", size_text(len(data)), size_text(row_bytes))
+            _LOGGER.info("Equality delete vector: %s, as rows %s", size_text(len(data)), size_text(row_bytes))
             if row_bytes < len(data):
                 return None
         return data, placed.offset, placed.length
 
     def _put_vector(self, numbers: Bitmap, data: bytes, offset: int, length: int) -> DeleteFile:
         has_bounds = is_integer(self.fields[0].type)
+        place, count, ids = self._put(data, "puffin"), len(numbers), [_id(self.fields[0])]
+        rows = EncodingCostEstimator().full_row_cost(
+            DeleteContent.EQUALITY_DELETES, count, Struct(self.fields), ids
+        )
+        _LOGGER.info("Using an equality delete vector (bitmap)")
+        _LOGGER.info("EDV file: %s (%s, about %s as rows)", place, size_text(len(data)), size_text(rows))
         return DeleteFile(
             DeleteContent.EQUALITY_DELETES,
-            self._put(data, "puffin"),
+            place,
             "puffin",
             numbers.cardinality,
             len(data),
@@ -189,9 +197,11 @@ class EqualityDeleteWriter:
 
     def _put_rows(self, keys: Sequence[pa.Array]) -> DeleteFile:
         data = key_file(keys, self.fields)
+        place = self._put(data, "parquet")
+        _LOGGER.info("Equality-delete file: %s (%s)", place, size_text(len(data)))
         return DeleteFile(
             DeleteContent.EQUALITY_DELETES,
-            self._put(data, "parquet"),
+            place,
             "parquet",
             len(keys[0]),
             len(data),
@@ -204,9 +214,7 @@ class EqualityDeleteWriter:
     def _put(self, data: bytes, suffix: str) -> str:
         path = f"{self.folder}/deletes-{new_file_id()}.{suffix}".lstrip("/")
         self.storage.put(path, data)
-        place = location.join(self.storage.root, path)
-        _LOGGER.info("Equality deletes file: %s (%s)", place, size_text(len(data)))
-        return place
+        return location.join(self.storage.root, path)
 
 
 def _id(column: Field) -> int:

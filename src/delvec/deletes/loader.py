@@ -6,7 +6,7 @@ what the metadata records about it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
@@ -14,12 +14,18 @@ import numpy as np
 import pyarrow as pa
 
 from delvec.bitmap import Bitmap
-from delvec.deletes.equality import EqualityLayer
-from delvec.deletes.equality_set import SCOPE, SEQUENCE, EqualityDeleteSet, key_names
+from delvec.deletes.equality import LAYER_SCHEMA, EqualityLayer
+from delvec.deletes.equality_set import ALWAYS, SCOPE, SEQUENCE, EqualityDeleteSet, scoped, top_level
 from delvec.deletes.examine import Examined, examine
-from delvec.deletes.sets import DeleteSets
+from delvec.deletes.key_columns import key_fields
+from delvec.deletes.model import DeleteContent, DeleteFile
+from delvec.deletes.position_index import PositionDeleteIndex
+from delvec.deletes.sets import DESCRIPTION_SCHEMA, DeleteSets
 from delvec.deletes.stored_keys import stored_keys
-from delvec.plan import ScanPlan
+from delvec.deletes.validate import validate
+from delvec.errors import InvalidOperationError
+from delvec.plan import POSITION_VECTOR, ScanPlan
+from delvec.schema import Schema
 from delvec.storage import Storage, in_parallel
 
 
@@ -62,21 +68,80 @@ class DeleteLoader:
             return stored_keys(self.storage, file, layer.columns)
 
         self._keys.update(zip(new, in_parallel(read, new.values()), strict=True))
-        deletes = []
-        for key, file in zip(keys, files, strict=True):
-            columns = dict(zip(key_names(layer.columns), self._keys[key], strict=True))
-            count = len(self._keys[key][0])
-            for name in (SCOPE, SEQUENCE):
-                columns[name] = pa.repeat(pa.scalar(file[name], pa.int64()), count)
-            deletes.append(pa.table(columns))
+        deletes = [
+            scoped(layer.columns, self._keys[key], scope=file[SCOPE], sequence=file[SEQUENCE])
+            for key, file in zip(keys, files, strict=True)
+        ]
         united = EqualityDeleteSet.every if every else EqualityDeleteSet.collapse
         return united(layer.columns, deletes)
+
+    def position_deletes(self, files: Iterable[DeleteFile], data_file: str) -> PositionDeleteIndex:
+        """The rows of one data file that any of these delete files deletes, in whatever encoding.
+        ``data_file``: as the metadata names it.
+        """
+        rows = [_position_row(file, data_file) for file in files]
+        described = DeleteSets.from_description(pa.Table.from_pylist(rows, schema=DESCRIPTION_SCHEMA))
+        return PositionDeleteIndex.merged(
+            PositionDeleteIndex(bitmap or Bitmap()) for bitmap in self.load(described)
+        )
+
+    def equality_deletes(self, files: Sequence[DeleteFile], schema: Schema) -> EqualityDeleteSet:
+        """The keys that these delete files delete, in whatever encoding. They compare the same columns."""
+        for file in files:
+            validate(file)
+            if file.content != DeleteContent.EQUALITY_DELETES or file.field_ids != files[0].field_ids:
+                raise InvalidOperationError(
+                    f"delete file compares the columns {list(file.field_ids)}, expected equality deletes by "
+                    f"{list(files[0].field_ids)}: {file.location}"
+                )
+        columns = tuple(map(top_level, key_fields(schema, files[0].field_ids)))
+        rows = [_key_row(file) for file in files]
+        none = np.zeros(0, np.int64)
+        return self.load_keys(
+            EqualityLayer(columns, pa.Table.from_pylist(rows, schema=LAYER_SCHEMA), none, none)
+        )
 
     def by_file(self, plan: ScanPlan) -> dict[int, Bitmap]:
         """The rows of each file of the plan that are deleted by position, by file id."""
         ids = plan.files.column("file_id").to_pylist()
         bitmaps = self.load(DeleteSets.of(plan))
         return {file_id: bitmap or Bitmap() for file_id, bitmap in zip(ids, bitmaps, strict=True)}
+
+
+def _position_row(file: DeleteFile, data_file: str) -> dict[str, Any]:
+    """The delete of positions as a row of ``DESCRIPTION_SCHEMA``."""
+    validate(file)
+    is_vector = file.kind == POSITION_VECTOR
+    if file.content != DeleteContent.POSITION_DELETES or (is_vector and file.referenced_file != data_file):
+        raise InvalidOperationError(
+            f"delete file is of {file.referenced_file or 'keys'}, expected positions of {data_file}: "
+            f"{file.location}"
+        )
+    return {
+        "data_file": data_file,
+        "file_path": data_file,
+        "kind": file.kind,
+        "encoding": file.encoding.text,
+        "location": file.location,
+        "offset": file.offset,
+        "length": file.length if is_vector else file.size,
+        "cardinality": file.record_count,
+        "referenced_file": file.referenced_file,
+        "file_format": file.file_format,
+    }
+
+
+def _key_row(file: DeleteFile) -> dict[str, Any]:
+    """The delete of keys as a row of ``LAYER_SCHEMA``."""
+    return {
+        "encoding": file.encoding.text,
+        "location": file.location,
+        "offset": file.offset,
+        "length": file.size if file.length is None else file.length,
+        "cardinality": file.record_count,
+        "sequence": ALWAYS if file.sequence is None else file.sequence,
+        "scope": 0,
+    }
 
 
 def trusted(examined: Examined) -> Bitmap:

@@ -23,6 +23,7 @@ class Fallback(Enum):
     TOO_LARGE = "TooLarge"
     SPARSE = "Sparse"
     SIZE = "Size"
+    MANY = "Many"
 
 
 REASONS: Mapping[Fallback, str] = {
@@ -34,6 +35,7 @@ REASONS: Mapping[Fallback, str] = {
     Fallback.TOO_LARGE: "the key is above the largest number of a vector",
     Fallback.SPARSE: "the keys are too sparse",
     Fallback.SIZE: "the rows are smaller than the vector",
+    Fallback.MANY: "there are too many keys for one machine to make a vector of",
 }
 
 

@@ -46,12 +46,20 @@ class DeleteWritable(Protocol):
 
 
 class WritableTable(Protocol):
-    """A table at a location: `formats.Table` is one."""
+    """A table at a location, as its format has it."""
 
     @property
     def storage(self) -> Storage: ...
 
     def snapshot(self) -> object: ...
+
+
+@runtime_checkable
+class OpenTable(Protocol):
+    """A table that a user has opened."""
+
+    @property
+    def format_table(self) -> WritableTable: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +76,10 @@ class DeleteWriterFactory:
     folder: str = "data"
 
     @classmethod
-    def for_table(cls, table: WritableTable) -> DeleteWriterFactory:
+    def for_table(cls, table: WritableTable | OpenTable) -> DeleteWriterFactory:
         """For the newest version of the table. A format without delete files is refused."""
-        return cls.for_version(table.storage, table.snapshot())
+        stored = table.format_table if isinstance(table, OpenTable) else table
+        return cls.for_version(stored.storage, stored.snapshot())
 
     @classmethod
     def for_version(cls, storage: Storage, version: object) -> DeleteWriterFactory:
