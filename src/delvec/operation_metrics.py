@@ -80,6 +80,11 @@ def row_metrics(request: Request, counts: RowCounts) -> dict[str, int]:
     return {metric: value for metric, value in values.items() if value is not None}
 
 
+def stored_key_metrics(keys: int) -> dict[str, int | None]:
+    """The metrics of a statement that stores keys: how many rows they delete is not known."""
+    return {_BY_KEYS["source"]: keys, _BY_KEYS["deleted"]: None}
+
+
 def restore_metrics(counts: RestoreCounts) -> dict[str, int]:
     return {
         "tableSizeAfterRestore": counts.bytes_after,

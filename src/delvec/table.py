@@ -39,6 +39,7 @@ from delvec.spark.dry_run import (
 )
 from delvec.spark.error_translation import translated_errors
 from delvec.spark.key_columns import KeyFields, key_fields
+from delvec.spark.key_preview import preview_delete_keys, preview_upsert
 from delvec.spark.last_rows import OrderBy
 from delvec.spark.merge import merge
 from delvec.spark.merge_builder import MergeBuilder
@@ -167,6 +168,11 @@ class Table:
         with translated_errors():
             convert(plan_conversion(spark, table, partition_by, properties, statistics=statistics))
         return cls(spark, table)
+
+    @property
+    def format_table(self) -> formats.Table:
+        """The table as its format has it, which needs no Spark session."""
+        return self._table
 
     @property
     def format(self) -> str:
@@ -321,6 +327,9 @@ class Table:
     ) -> OperationResult:
         """Delete the rows for which ``where`` is true; all rows without it.
 
+        On tables that ask for it, the keys in a condition over literals are stored and no row is read: then
+        the number of deleted rows is None (`delvec.spark.condition_keys`).
+
         ``isolation``, in all verbs: ``serializable``, ``write-serializable`` or ``snapshot``; by default the
         table's. ``alias``: the name of this table in subqueries of the condition, by default ``target``
         (unless a column has that name). ``dry_run``, in all verbs: change nothing, and return what would
@@ -386,8 +395,19 @@ class Table:
 
         return MergeBuilder(execute)
 
+    @overload
+    def delete_keys(self, keys_df: Any, on: str | Sequence[str], *, dry_run: Literal[True],
+                    **options: Unpack[_Level]) -> Preview: ...  # fmt: skip
+    @overload
+    def delete_keys(self, keys_df: Any, on: str | Sequence[str], *, dry_run: bool = False,
+                    **options: Unpack[_Level]) -> OperationResult: ...  # fmt: skip
     def delete_keys(
-        self, keys_df: Any, on: str | Sequence[str], *, isolation: str | None = None
+        self,
+        keys_df: Any,
+        on: str | Sequence[str],
+        *,
+        isolation: str | None = None,
+        dry_run: bool = False,
     ) -> OperationResult:
         """Delete the rows that have one of these keys in the columns ``on``. Null equals null.
 
@@ -396,10 +416,15 @@ class Table:
         """
         fields = self._key_fields(on)
         keys = MergeSource(self._rows(keys_df, Struct(fields)))
-        return self._change(
-            Verb.DELETE_KEYS, lambda target: delete_keys(target, keys, on), isolation=isolation
-        )
+        verb = preview_delete_keys if dry_run else delete_keys
+        return self._change(Verb.DELETE_KEYS, lambda target: verb(target, keys, on), isolation=isolation)
 
+    @overload
+    def upsert(self, df: Any, on: str | Sequence[str], order_by: OrderBy = None, *, dry_run: Literal[True],
+               **options: Unpack[_Level]) -> Preview: ...  # fmt: skip
+    @overload
+    def upsert(self, df: Any, on: str | Sequence[str], order_by: OrderBy = None, *, dry_run: bool = False,
+               **options: Unpack[_Level]) -> OperationResult: ...  # fmt: skip
     def upsert(
         self,
         df: Any,
@@ -407,6 +432,7 @@ class Table:
         order_by: OrderBy = None,
         *,
         isolation: str | None = None,
+        dry_run: bool = False,
     ) -> OperationResult:
         """Replace all rows that have the key (the columns ``on``) of a row of ``df`` by the rows of ``df``.
 
@@ -415,9 +441,8 @@ class Table:
         """
         self._key_fields(on)
         rows = MergeSource(self._rows(df))
-        return self._change(
-            Verb.UPSERT, lambda target: upsert(target, rows, on, order_by), isolation=isolation
-        )
+        verb = preview_upsert if dry_run else upsert
+        return self._change(Verb.UPSERT, lambda target: verb(target, rows, on, order_by), isolation=isolation)
 
     def _key_fields(self, on: str | Sequence[str]) -> KeyFields:
         verify_running(self._spark)

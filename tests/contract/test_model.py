@@ -106,6 +106,9 @@ class Run:
         if self.rng.random() < 0.15:
             self.compact()
             return
+        if self.rng.random() < 0.5 and (properties := self.kind.random_deletes(self.rng)):
+            self.done.append(properties)
+            self.table.set_properties(properties)
         if not self.model.rows and self.rng.random() < 0.7:
             step: Step = random_append(self.rng, self.model)
         elif self.rng.random() < 0.1:
@@ -128,6 +131,9 @@ class Run:
             condition=self.rng.choice([str, functions.expr]),
         )
         self.verify()
+        if result.metrics.get("numDeletedRows", 0) is None:  # keys were stored, and rows are not counted
+            effect.metrics.pop("numDeletedRows")
+            effect.commits = True
         assert result.version == self.table.version, self
         if self.kind.numbered or not isinstance(step, SetProperties):
             assert self.kind.commits_since(self.table, before) == effect.commits, self

@@ -22,6 +22,11 @@ KINDS: dict[str, dict[str, Any]] = {
     "delta, copy-on-write": {"format": "delta", "properties": {"delta.enableDeletionVectors": "false"}},
     "iceberg-2": {"format": "iceberg", "format_version": 2},
     "iceberg-3": {"format": "iceberg", "format_version": 3},
+    "iceberg-3, vectors of keys": {
+        "format": "iceberg",
+        "format_version": 3,
+        "properties": {"write.delete.equality-vector.enabled": "true"},
+    },
     "iceberg, copy-on-write": {
         "format": "iceberg",
         "properties": {f"write.{verb}.mode": "copy-on-write" for verb in ("delete", "update", "merge")},
@@ -29,7 +34,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 DDL = "id bigint, p string, v int"
 ROWS = [(1, "a", 10), (2, "a", 20), (3, "b", 30), (4, "b", 40), (None, "c", 50)]
-FEW = ("delta", "iceberg-3")
+FEW = ("delta", "iceberg-3, vectors of keys")
 
 
 @pytest.fixture(params=[pytest.param(name, marks=() if name in FEW else pytest.mark.slow) for name in KINDS])
@@ -122,6 +127,22 @@ def test_no_keys_commit_nothing(spark, tmp_path, kind):
         0,
         0,
     )
+
+
+def test_dry_runs_count_and_change_nothing(spark, tmp_path, kind):
+    table = made(spark, tmp_path / "t", kind)
+    with unchanged(table):
+        deleting = table.delete_keys([{"id": 1}, {"id": 77}, {"id": 1}], on="id", dry_run=True)
+        upserting = table.upsert([(2, "x", 22), (8, "x", 80)], on="id", dry_run=True)
+        with pytest.raises(InvalidOperationError, match="2 new rows have the key"):
+            table.upsert([(1, "x", 5), (1, "y", 6)], on="id", dry_run=True)
+    for preview, name in ((deleting, "numDeletedRows"), (upserting, "numOutputRows")):
+        assert preview.metrics["numKeys"] == 2
+        assert preview.metrics["numDeletedRows"] == (None if preview.keys else 1)
+        assert preview.keys in (None, 2)
+        assert len(preview.files) == 1
+        assert name in preview.metrics
+    assert table.delete_keys([{"id": 1}], on="id").metrics["numDeletedRows"] in (None, 1)
 
 
 GIVEN = {

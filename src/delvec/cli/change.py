@@ -52,6 +52,7 @@ _OUTCOMES = {
     "new-vector": "new vector",
     "grown-vector": "vector grown",
     "rewritten": "file rewritten",
+    "keys": "keys stored",
 }
 
 
@@ -177,6 +178,7 @@ class Planned:
             "version": preview.version,
             "where": preview.where,
             "rows": preview.matching,
+            "keys": preview.keys,
             "copied_rows": preview.copied,
             "change_files": preview.change_files,
             "total": len(preview.files),
@@ -202,6 +204,13 @@ class Planned:
 
     def _summary(self) -> Iterator[str]:
         preview, count = self.preview, self.preview.count
+        if preview.keys is not None:
+            yield (
+                f"{preview.operation} would store {counted(preview.keys, 'key')}; rows that have one are not "
+                f"counted; {counted(len(preview.files), 'file')} of version {preview.version} may lose rows, "
+                f"{preview.skipped:,} cannot"
+            )
+            return
         yield (
             f"{preview.operation} would change {_rows(preview.matching)} "
             f"in {counted(len(preview.files), 'file')} of version {preview.version}"

@@ -57,8 +57,9 @@ def may_have_vectors_of_keys(properties: Mapping[str, str], format_version: int)
 def tell_that_gate_is_open(location: str) -> None:
     """A warning in the log, for the user who opens the gate."""
     _LOGGER.warning(
-        "%s is on: once the table has a vector of keys, only delvec can read it. To go back, switch it off "
-        "and rewrite the deletes to vectors of positions: %s",
+        "%s is on: once the table has a vector of keys, only delvec can read it; a reader that ignores the "
+        "vector shows deleted rows. To go back, switch it off and rewrite the deletes to vectors of "
+        "positions: %s",
         VECTORS_OF_KEYS,
         location,
     )

@@ -1,4 +1,6 @@
-"""DELETE: removes files whose rows all match without reading them, and finds other rows with one scan."""
+"""DELETE: removes files whose rows all match without reading them, and finds other rows with one scan. Where
+the table asks for it, a condition that is a set of keys is stored as keys, and no row is read.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from delvec.plan import ScanPlan
 from delvec.row_delta import Operation, Request, RowCounts, RowDelta, Verb
 from delvec.spark.change_files import write_changes
 from delvec.spark.commit_and_rerun import StatementProbe, commit
+from delvec.spark.condition_keys import keys_to_delete
 from delvec.spark.find_rows import find_matching
+from delvec.spark.key_commit import delete_by_condition
 from delvec.spark.remove_rows import Removal, remove_rows
 from delvec.spark.target import OperationResult, Target, live_rows, row_size, shown, split_by_match
 from delvec.spark.types import quoted
@@ -27,7 +31,11 @@ def delete(target: Target, where: str | Column | None) -> OperationResult | Reru
     target.verify_removable()
     if where is None:
         return _delete_all(target)
-    full_matches, rest = split_by_match(target.plan_verified(where))
+    plan = target.plan_verified(where)
+    full_matches, rest = split_by_match(plan)
+    keys = keys_to_delete(target, plan, rest)
+    if keys is not None:
+        return delete_by_condition(target, keys, where, StatementProbe(target))
     rows_found = find_matching(target, rest, where)
     if not rows_found.count and not len(full_matches.files):
         return target.unchanged(delete_request(where), RowCounts(deleted=0))

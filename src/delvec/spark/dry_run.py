@@ -2,6 +2,7 @@
 
 DELETE, UPDATE    one scan of the columns that the condition needs counts the rows of each file; files whose
                   rows all match, as metadata proves, are not read
+DELETE by keys    only the keys are counted; no file is read
 OVERWRITE, MERGE  the new rows are computed, checked and counted, but not kept
 
 `remove_rows.decide` decides what happens to a file, as for the statements themselves.
@@ -24,11 +25,13 @@ from pyspark.sql import functions as F
 from delvec.deletes.sets import DeleteSets
 from delvec.errors import FormatError
 from delvec.footers.footer import footer_rows
+from delvec.operation_metrics import stored_key_metrics
 from delvec.plan import MATCH_ALL, ScanPlan
 from delvec.row_delta import Request, RowCounts
 from delvec.spark import append
 from delvec.spark.commit_and_rerun import Rows, source_frame
 from delvec.spark.computed_columns import new_rows
+from delvec.spark.condition_keys import keys_to_delete
 from delvec.spark.delete import delete_request
 from delvec.spark.file_paths import location_of
 from delvec.spark.merge import prepared
@@ -51,12 +54,14 @@ from delvec.storage import Storage, in_parallel
 _SHOWN = ["location", "rows", "deleted", "matching", "outcome"]
 _FILES_SHOWN = 20
 _NONE = np.array([], np.int64)
+_NOT_COUNTED = RowCounts()
 
 REMOVED = "removed"
 NEW_VECTOR = "new-vector"
 GROWN_VECTOR = "grown-vector"
 REWRITTEN = "rewritten"
-OUTCOMES = (REMOVED, NEW_VECTOR, GROWN_VECTOR, REWRITTEN)
+KEYS = "keys"
+OUTCOMES = (REMOVED, NEW_VECTOR, GROWN_VECTOR, REWRITTEN, KEYS)
 
 TOUCHED_SCHEMA = pa.schema(
     [
@@ -76,7 +81,8 @@ matching   live rows that the operation would delete or update; null if the file
            not recorded
 outcome    ``removed``: no row remains, so the file is removed from the table; ``new-vector``: the file gets
            its first vector; ``grown-vector``: a larger vector replaces the file's vector; ``rewritten``: the
-           file is removed, and its remaining rows are written to a new file
+           file is removed, and its remaining rows are written to a new file; ``keys``: the file does not
+           change, and rows of it that have one of the stored keys are deleted
 """
 
 
@@ -89,6 +95,7 @@ class Preview(OperationResult):
     read           how many files the preview had to read
     skipped        how many files cannot hold a matching row
     change_files   whether it would also write change files
+    keys           how many keys it would store; None: it would find rows, and store no keys
     """
 
     location: str
@@ -98,26 +105,30 @@ class Preview(OperationResult):
     read: int
     skipped: int
     change_files: bool
+    keys: int | None = None
 
     @property
     def matching(self) -> int | None:
-        """The rows that would be deleted or updated; None if a file's count is not recorded."""
+        """The rows that would be deleted or updated; None if a file's count is not known."""
         return _sum_known(self.files.column("matching"))
 
     @property
     def copied(self) -> int | None:
         """The rows that would be copied to new files without a change."""
-        return _copied(self.files)
+        return copied_rows(self.files)
 
     def count(self, outcome: str) -> int:
         return _count(self.files, outcome)
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{name}={value}" for name, value in self.metrics.items())
-        changed_files = f"{len(self.files)} file{'' if len(self.files) == 1 else 's'}"
+        effect = f"change {_number_of(len(self.files), 'file')} ({self.outcomes})"
+        if self.keys is not None:
+            effect = (
+                f"store {_number_of(self.keys, 'key')}; {_number_of(len(self.files), 'file')} may lose rows"
+            )
         return (
-            f"<dry run: {self.operation} of version {self.version} would change {changed_files} "
-            f"({self.outcomes}); "
+            f"<dry run: {self.operation} of version {self.version} would {effect}; "
             f"{counts or 'row counts are not recorded'}; nothing was changed>"
         )
 
@@ -135,6 +146,8 @@ class Preview(OperationResult):
     @property
     def outcomes(self) -> str:
         """How many files would have each outcome."""
+        if self.keys is not None:
+            return f"{_number_of(self.keys, 'key')} stored, {self.count(KEYS)} may lose rows"
         return (
             f"{self.count(REMOVED)} removed, {self.count(NEW_VECTOR)} new vectors, "
             f"{self.count(GROWN_VECTOR)} vectors grown, {self.count(REWRITTEN)} rewritten"
@@ -145,11 +158,28 @@ def preview_delete(target: Target, where: str | Column | None) -> Preview:
     """What ``delete`` with this condition would do."""
     target.verify_removable()
     plan = _planned(target, where)
+    if where is not None:
+        _, rest = split_by_match(plan)
+        keys = keys_to_delete(target, plan, rest)
+        if keys is not None:
+            return preview_keys(target, plan, delete_request(where), len(keys.rows))
     files, files_read = _deleted_files(target, plan, where)
-    counts = RowCounts(deleted=_sum_known(files.column("matching")), copied=_copied(files))
-    result = _preview(target, delete_request(where), plan, files=files, counts=counts, read=files_read)
+    counts = RowCounts(deleted=_sum_known(files.column("matching")), copied=copied_rows(files))
+    result = preview_of(target, delete_request(where), plan, files=files, counts=counts, read=files_read)
     # DELETE writes change files only if it copies rows.
     return result if result.count(REWRITTEN) else replace(result, change_files=False)
+
+
+def preview_keys(
+    target: Target, plan: ScanPlan, request: Request, keys: int, *, counts: RowCounts = _NOT_COUNTED
+) -> Preview:
+    """A preview of storing so many keys, which may delete rows of the plan's files."""
+    outcomes = np.full(len(plan.files), KEYS)
+    unknown = pa.chunked_array([pa.nulls(len(plan.files), pa.int64())])
+    files = _files(plan, plan.files.column("record_count"), plan.deleted_rows, unknown, outcomes)
+    result = preview_of(target, request, plan, files=files, counts=counts, read=0)
+    metrics = {**result.metrics, **stored_key_metrics(keys)}
+    return replace(result, keys=keys, metrics=metrics, change_files=False)
 
 
 def preview_update(target: Target, assignments: Assignments, where: str | Column | None) -> Preview:
@@ -163,9 +193,9 @@ def preview_update(target: Target, assignments: Assignments, where: str | Column
     counted_files, rest = _with_live_rows(plan.at(np.flatnonzero(counted))), plan.at(np.flatnonzero(~counted))
     changed, matching = _count_matching(target, rest, where)
     parts = [(counted_files, _live_counts(counted_files)), (changed, matching)]
-    files = pa.concat_tables([_with_outcomes(target, part, rows) for part, rows in parts])
-    counts = RowCounts(updated=_sum_known(files.column("matching")), copied=_copied(files))
-    return _preview(target, update_request(where), plan, files=files, counts=counts, read=len(rest.files))
+    files = pa.concat_tables([with_outcomes(target, part, rows) for part, rows in parts])
+    counts = RowCounts(updated=_sum_known(files.column("matching")), copied=copied_rows(files))
+    return preview_of(target, update_request(where), plan, files=files, counts=counts, read=len(rest.files))
 
 
 def preview_overwrite(target: Target, rows: Rows, *, where: str | Column | None, partitions: str) -> Preview:
@@ -177,40 +207,40 @@ def preview_overwrite(target: Target, rows: Rows, *, where: str | Column | None,
     request = append.overwrite_request(target, where, partitions)
     frame = new_rows(source_frame(rows), target.rules)
     plan = target.plan(None)
-    count, values = _evaluated(target, frame, with_partitions=request.dynamic)
+    count, values = evaluated(target, frame, with_partitions=request.dynamic)
     if request.dynamic:
         plan = plan.at(same_partitions(plan, target.rules.spec, values))
     files = _removed_files(plan)
     counts = RowCounts(inserted=count, deleted=_sum_known(files.column("matching")))
-    result = _preview(target, request, plan, files=files, counts=counts, read=0)
+    result = preview_of(target, request, plan, files=files, counts=counts, read=0)
     return replace(result, change_files=False)
 
 
 def _preview_overwrite_where(target: Target, rows: Rows, where: str | Column) -> Preview:
     plan = target.plan_verified(where)
-    count, _ = _evaluated(target, append.rows_within(target, source_frame(rows), where))
+    count, _ = evaluated(target, append.rows_within(target, source_frame(rows), where))
     files, files_read = _deleted_files(target, plan, where)
     deleted = _sum_known(files.column("matching"))
-    counts = RowCounts(inserted=count, deleted=deleted, copied=_copied(files))
+    counts = RowCounts(inserted=count, deleted=deleted, copied=copied_rows(files))
     request = append.overwrite_request(target, where, append.STATIC)
-    result = _preview(target, request, plan, files=files, counts=counts, read=files_read)
+    result = preview_of(target, request, plan, files=files, counts=counts, read=files_read)
     return result if result.count(REWRITTEN) else replace(result, change_files=False)
 
 
 def preview_merge(target: Target, request: Merge, rows: MergeSource) -> Preview:
     """What a merge would do. The new rows are computed and checked."""
     run = prepared(target, request, rows)
-    merged: MergeCounts = run.counts(lambda frame: _evaluated(run.target, frame)[0])
-    changed_files, changed = _with_counts(merged.plan, merged.files)
-    files = _with_outcomes(target, changed_files, changed)
-    counts = replace(merged.rows, copied=_copied(files))
-    result = _preview(
+    merged: MergeCounts = run.counts(lambda frame: evaluated(run.target, frame)[0])
+    changed_files, changed = with_counts(merged.plan, merged.files)
+    files = with_outcomes(target, changed_files, changed)
+    counts = replace(merged.rows, copied=copied_rows(files))
+    result = preview_of(
         target, merge_request(request), merged.plan, files=files, counts=counts, read=len(merged.plan.files)
     )
     return replace(result, change_files=target.rules.change_files and bool(changed or counts.new))
 
 
-def _evaluated(
+def evaluated(
     target: Target, frame: DataFrame, *, with_partitions: bool = False
 ) -> tuple[int, pa.ChunkedArray]:
     """Compute and check all rows without keeping them. Returns their number and their partitions (as in
@@ -240,7 +270,7 @@ def _deleted_files(target: Target, plan: ScanPlan, where: str | Column | None) -
     """The files with rows that would be deleted, and how many files were read to find them."""
     full_matches, rest = (plan, plan.at(_NONE)) if where is None else split_by_match(plan)
     changed, matching = _count_matching(target, rest, where)
-    files = pa.concat_tables([_removed_files(full_matches), _with_outcomes(target, changed, matching)])
+    files = pa.concat_tables([_removed_files(full_matches), with_outcomes(target, changed, matching)])
     return files, len(rest.files)
 
 
@@ -250,7 +280,7 @@ def _removed_files(plan: ScanPlan) -> pa.Table:
     return _files(plan, plan.files.column("record_count"), plan.deleted_rows, _live_counts(plan), outcomes)
 
 
-def _preview(
+def preview_of(
     target: Target,
     request: Request,
     plan: ScanPlan,
@@ -292,12 +322,12 @@ def _count_matching(
     if not len(plan.files):
         return plan, pa.chunked_array([], pa.int64())
     path, _ = place_columns(target.schema)
-    return _with_counts(
+    return with_counts(
         plan, target.matching(plan, where).groupBy(F.col(path)).agg(F.count(F.lit(1))).toArrow()
     )
 
 
-def _with_counts(plan: ScanPlan, counted: pa.Table) -> tuple[ScanPlan, pa.ChunkedArray]:
+def with_counts(plan: ScanPlan, counted: pa.Table) -> tuple[ScanPlan, pa.ChunkedArray]:
     """The plan of the files in ``counted``, and the count of each. ``counted`` has Spark's path of a file."""
     places = pa.array([location_of(shown_path) for shown_path in counted.column(0).to_pylist()], pa.string())
     _verify_planned(plan, places)
@@ -312,7 +342,7 @@ def _verify_planned(plan: ScanPlan, places: pa.Array) -> None:
         raise FormatError("a scan found rows in a file that is not in its plan", path=unknown[0].as_py())
 
 
-def _with_outcomes(target: Target, plan: ScanPlan, matching: pa.ChunkedArray) -> pa.Table:
+def with_outcomes(target: Target, plan: ScanPlan, matching: pa.ChunkedArray) -> pa.Table:
     """The plan's files, which all hold matching rows, each with its outcome."""
     sets = DeleteSets.of(plan)
     deleted, rows = _counted_deletes(target, plan, sets), _counted(target.storage, plan)
@@ -372,10 +402,14 @@ def _sum_known(counts: pa.ChunkedArray) -> int | None:
     return None if counts.null_count else int(pc.sum(counts).as_py() or 0)
 
 
-def _copied(files: pa.Table) -> int | None:
+def copied_rows(files: pa.Table) -> int | None:
     rewritten = files.filter(pc.equal(files.column("outcome"), REWRITTEN))
     deleted = pc.add(rewritten.column("deleted"), rewritten.column("matching"))
     return _sum_known(pc.subtract(rewritten.column("rows"), deleted))
+
+
+def _number_of(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _count(files: pa.Table, outcome: str) -> int:

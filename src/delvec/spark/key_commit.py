@@ -1,5 +1,5 @@
 """Deletes by key, committed without reading the table: how delete_keys and upsert run where the format has
-deletes by key.
+deletes by key, and DELETE by a condition that is a set of keys (`condition_keys`).
 
 How many rows are deleted is not known: that metric is None.
 """
@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
 from delvec.conflicts import Rerun
-from delvec.row_delta import Operation, Read, RowCounts, RowDelta, Verb
+from delvec.operation_metrics import stored_key_metrics
+from delvec.row_delta import Operation, Read, Request, RowCounts, RowDelta, Verb
 from delvec.spark.commit_and_rerun import StatementProbe, commit
+from delvec.spark.condition_keys import ConditionKeys
 from delvec.spark.key_columns import KeyFields, key_request
 from delvec.spark.last_rows import verify_unique
 from delvec.spark.merge_source import MergeSource
 from delvec.spark.new_rows import conformed
 from delvec.spark.row_checks import checked
 from delvec.spark.scan import own_prefix
-from delvec.spark.stored_keys import StoredKeys, store_keys
-from delvec.spark.target import OperationResult, Target
+from delvec.spark.stored_keys import StoredKeys, store_few_keys, store_keys
+from delvec.spark.target import OperationResult, Target, shown
 from delvec.spark.types import quoted
 from delvec.spark.write_rows import write_rows
 
@@ -35,6 +37,20 @@ def delete_by_key(
     stored = store_keys(target, keys, fields)
     if not stored.count:
         return target.unchanged(request, RowCounts(source=0, deleted=0))
+    return _delete_stored(target, stored, request, probe)
+
+
+def delete_by_condition(
+    target: Target, keys: ConditionKeys, where: str | Column, probe: StatementProbe
+) -> OperationResult | Rerun:
+    """DELETE of the rows for which ``where`` is true: those that have one of the keys."""
+    stored = store_few_keys(target, keys.rows, keys.fields)
+    return _delete_stored(target, stored, Request(Operation.DELETE, shown(where)), probe)
+
+
+def _delete_stored(
+    target: Target, stored: StoredKeys, request: Request, probe: StatementProbe
+) -> OperationResult | Rerun:
     delta = RowDelta(
         base=target.base,
         request=request,
@@ -77,4 +93,5 @@ def _with_key_metrics(result: OperationResult | Rerun, stored: StoredKeys) -> Op
     """The result with how the keys are stored, and why, and without a number of deleted rows."""
     if isinstance(result, Rerun):
         return result
-    return replace(result, metrics={**result.metrics, "numDeletedRows": None, **stored.result.metrics})
+    unknown = stored_key_metrics(stored.count)
+    return replace(result, metrics={**result.metrics, **unknown, **stored.result.metrics})

@@ -8,6 +8,7 @@ The deletes are global, or of the partitions that the keys decide.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -18,6 +19,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 
 from delvec.chunked import Mask
+from delvec.deletes.codecs import DeletionVectorCodec
 from delvec.deletes.model import (
     GLOBAL,
     DeleteContent,
@@ -25,11 +27,12 @@ from delvec.deletes.model import (
     DeleteScope,
     added_deletes,
 )
-from delvec.deletes.write_result import DeleteWriteResult
+from delvec.deletes.write_result import REASONS, DeleteWriteResult, Fallback
 from delvec.deletes.writers import DeleteWriterFactory
 from delvec.partition_spec import UNPARTITIONED
 from delvec.row_delta import WriteRules
 from delvec.schema import Struct
+from delvec.spark.arrow_frame import frame_of_table
 from delvec.spark.key_columns import KeyFields
 from delvec.spark.partition_values import typed_values, with_hashes
 from delvec.spark.target import Target
@@ -37,11 +40,13 @@ from delvec.spark.types import quoted, selected
 from delvec.spark.write_rows import partition_columns, stored_columns, write_staged
 from delvec.transforms import VOID
 
-DRIVER_KEYS = 1 << 20
-"""More keys than this are written by the executors."""
+DRIVER_KEYS, VECTOR_KEYS = 1 << 20, 1 << 23
+"""More keys than this are written by the executors, as rows; the second is for keys that may be a vector."""
 
 MOST_PARTITIONS = 1000
 """Keys of more partitions become one global delete, and not a file for each partition."""
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +60,26 @@ class StoredKeys:
 
 def store_keys(target: Target, keys: DataFrame, fields: KeyFields) -> StoredKeys:
     """Store the keys, which are the only columns of the frame. Keys that repeat are stored once."""
-    rules = _partition_rules(target.rules, fields)
-    factory = DeleteWriterFactory.for_version(target.storage, target.snapshot)
-    writer = _KeyWriter(factory, rules, fields, partition_columns(rules))
+    writer = _KeyWriter.of(target, fields)
     rows = writer.prepared(keys).persist(StorageLevel.MEMORY_AND_DISK)  # two jobs may use them
+    most = DRIVER_KEYS if writer.codec is None else VECTOR_KEYS
     try:
-        few = rows.limit(DRIVER_KEYS + 1).toArrow()
-        if len(few) > DRIVER_KEYS:
+        few = rows.limit(most + 1).toArrow()
+        if len(few) > most:
             result = writer.by_executors(rows.distinct())
         else:
             result = writer.by_driver(few.group_by(few.column_names).aggregate([]))
     finally:
         rows.unpersist()
-    count = sum(file.record_count for file in result.files)
-    return StoredKeys(added_deletes(result.files, rules.spec), count, result)
+    return writer.stored(result)
+
+
+def store_few_keys(target: Target, keys: pa.Table, fields: KeyFields) -> StoredKeys:
+    """Store keys that the driver has, none of them twice. Spark computes the partitions that they decide."""
+    writer = _KeyWriter.of(target, fields)
+    if writer.texts:
+        keys = writer.prepared(frame_of_table(target.spark, keys)).toArrow()
+    return writer.stored(writer.by_driver(keys))
 
 
 def _partition_rules(rules: WriteRules, fields: KeyFields) -> WriteRules:
@@ -92,10 +103,25 @@ class _KeyWriter:
     fields: KeyFields
     texts: Mapping[str, Column]
 
+    @classmethod
+    def of(cls, target: Target, fields: KeyFields) -> _KeyWriter:
+        rules = _partition_rules(target.rules, fields)
+        factory = DeleteWriterFactory.for_version(target.storage, target.snapshot)
+        return cls(factory, rules, fields, partition_columns(rules))
+
+    def stored(self, result: DeleteWriteResult) -> StoredKeys:
+        count = sum(file.record_count for file in result.files)
+        return StoredKeys(added_deletes(result.files, self.rules.spec), count, result)
+
     def prepared(self, keys: DataFrame) -> DataFrame:
         """The keys with their partition values."""
         columns = [quoted(field.name) for field in self.fields]
         return selected(with_hashes(keys, self.rules), [*columns, *self.texts.values()])
+
+    @property
+    def codec(self) -> DeletionVectorCodec | None:
+        """The codec for a vector of the keys; None if the table does not store them as a vector."""
+        return self.factory.create_equality_writer(self.field_ids).codec
 
     @property
     def field_ids(self) -> tuple[int, ...]:
@@ -139,20 +165,28 @@ class _KeyWriter:
             values=lambda found: typed_values(spec, found),
         )
         partitions = typed_values(spec, texts).to_pylist()
-        return DeleteWriteResult(
-            tuple(
-                DeleteFile(
-                    DeleteContent.EQUALITY_DELETES,
-                    file["location"],
-                    "parquet",
-                    file["record_count"],
-                    file["size"],
-                    field_ids=self.field_ids,
-                    scope=DeleteScope(spec.spec_id, partition) if self.texts else GLOBAL,
-                )
-                for file, partition in zip(files.to_pylist(), partitions, strict=True)
+        written = tuple(
+            DeleteFile(
+                DeleteContent.EQUALITY_DELETES,
+                file["location"],
+                "parquet",
+                file["record_count"],
+                file["size"],
+                field_ids=self.field_ids,
+                scope=DeleteScope(spec.spec_id, partition) if self.texts else GLOBAL,
             )
+            for file, partition in zip(files.to_pylist(), partitions, strict=True)
         )
+        return DeleteWriteResult(written, self._fallbacks(sum(file.record_count for file in written)))
+
+    def _fallbacks(self, keys: int) -> dict[Fallback, int]:
+        """Why keys that the executors wrote are no vector, if the table allows vectors."""
+        writer = self.factory.create_equality_writer(self.field_ids)
+        reason = writer.reason if writer.codec is None else Fallback.MANY
+        if reason is None:
+            return {}
+        _LOGGER.info("%d keys are written as full rows: %s", keys, REASONS[reason])
+        return {reason: keys}
 
 
 def _is_same(column: pa.ChunkedArray, text: str | None) -> Mask:

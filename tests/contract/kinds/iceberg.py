@@ -82,10 +82,14 @@ _PROPERTIES: dict[str, dict[str, str]] = {
 
 @dataclass(frozen=True)
 class TreeKind(Kind):
-    """Tables with metadata trees: only delvec reads and writes them."""
+    """Tables with metadata trees: only delvec reads and writes them. A DELETE counts its rows unless
+    `random_deletes` lets it store keys.
+    """
 
     def properties(self, *features: str) -> Mapping[str, str]:
-        return {key: value for feature in features for key, value in _PROPERTIES[feature].items()}
+        return {VECTORS_OF_KEYS: "false"} | {
+            key: value for feature in features for key, value in _PROPERTIES[feature].items()
+        }
 
     def constraint(self, name: str, condition: str) -> Mapping[str, str]:  # noqa: ARG002
         pytest.skip("Iceberg tables have no constraints")
@@ -127,6 +131,9 @@ class TreeKind(Kind):
             "delvec.tree.affiliated-entries": rng.choice(["1", "2", "32"]),
         }
 
+    def random_deletes(self, rng: random.Random) -> dict[str, str]:
+        return random_deletes(rng)
+
     def _live(self, snapshot: Any, number: int | None) -> dict[str, int]:
         """The data files of a snapshot with the number of their deleted rows, by a naive reader."""
         if number is None:
@@ -143,6 +150,17 @@ class TreeKind(Kind):
         live = naive_tree.live_entries(parsed(root), parsed, blob)
         deleted = {entry.referenced: entry.rows for entry in live if entry.content == naive_tree.VECTOR}
         return {entry.name: deleted.get(entry.name, 0) for entry in live if entry.content == naive_tree.DATA}
+
+
+VECTORS_OF_KEYS, ENCODING_HINT = "write.delete.equality-vector.enabled", "write.delete.encoding-hint"
+
+
+def random_deletes(rng: random.Random) -> dict[str, str]:
+    """Whether keys may be vectors, and DELETE may store keys; and which encoding is preferred."""
+    return {
+        VECTORS_OF_KEYS: rng.choice(["true", "true", "false"]),
+        ENCODING_HINT: rng.choice(["auto", "deletion-vector", "full-row"]),
+    }
 
 
 def _write(lake: IcebergLake, rows: list[dict[str, Any]]) -> None:

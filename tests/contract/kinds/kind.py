@@ -118,6 +118,11 @@ class Kind(ABC):
         del rng
         return {}
 
+    def random_deletes(self, rng: random.Random) -> dict[str, str]:
+        """Properties that change how later deletes are stored, and no rows; none if there is one way only."""
+        del rng
+        return {}
+
     def readers_of(self, table: Any) -> tuple[Reader, ...]:
         """The other engines that can read this table."""
         del table
