@@ -45,6 +45,8 @@ def _kinds(test):
     needed = {need for mark in test.iter_markers("needs") for need in mark.args}
     reads = reads and test.get_closest_marker("writes") is None
     kinds = [kind for kind in KINDS if (core or kind.whole if kind.writes else reads)]
+    if test.get_closest_marker("numbered") is not None:
+        kinds = [kind for kind in kinds if kind.numbered]
     return [kind for kind in kinds if kind.abilities >= needed]
 
 

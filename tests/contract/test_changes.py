@@ -29,7 +29,7 @@ from verbs_model import (
     run_by_delvec,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.numbered]
 
 CHANGE, VERSION, TIME = "_change_type", "_commit_version", "_commit_timestamp"
 ORDINARY, SLOW, STEPS = 1, 16, 7

@@ -90,6 +90,7 @@ def test_an_unknown_level_is_refused(spark: Any, made: Callable[..., str]) -> No
         table.delete("id = 1", isolation="dirty")
 
 
+@pytest.mark.numbered
 def test_rows_read_from_the_table_itself_are_not_written_when_stale(
     spark: Any, made: Callable[..., str]
 ) -> None:
@@ -161,6 +162,7 @@ def test_a_column_is_checked_by_reading(spark: Any, made: Callable[..., str]) ->
     assert table.delete(F.col("v") == 30).metrics["numRuns"] == 2
 
 
+@pytest.mark.numbered
 def test_losing_without_end_is_an_error_and_leaves_nothing(
     spark: Any, made: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,6 +234,7 @@ def test_vectors_that_executors_stored_are_united(
     assert [row[0] for row in rows_of(table)] == [1, 4]
 
 
+@pytest.mark.numbered
 def test_several_winners_one_after_the_other(spark: Any, made: Callable[..., str]) -> None:
     winners = [lambda other, key=key: other.delete(f"id = {key}") for key in (1, 2, 3)]
     table = losing(spark, made(), *winners)

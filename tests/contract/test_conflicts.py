@@ -20,7 +20,7 @@ from delvec.verify import verify_table
 from racing import compact, log_messages, losing
 from verbs import rows_of
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.numbered]
 
 DDL = "id bigint, v bigint"
 Row = tuple[int, int]

@@ -39,7 +39,7 @@ from writers.statements import (
     row,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.numbered]
 
 SEED = 20_261
 SAMPLED_CASES, SAMPLED_POINTS = 6, 3

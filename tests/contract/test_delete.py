@@ -45,6 +45,7 @@ def lose_data(lake, *numbers):
         (lake.root / lake.files[number].path).unlink()
 
 
+@pytest.mark.numbered
 def test_whole_partitions_go_without_being_read(kind, spark, lake):
     lose_data(lake, 2, 3)
     table = opened(spark, lake)
@@ -77,6 +78,7 @@ def test_no_job_runs_where_metadata_decides(spark, lake):
     assert ids(table) == []
 
 
+@pytest.mark.numbered
 def test_a_delete_without_a_condition_reads_nothing(kind, spark, lake):
     lose_data(lake, 0, 1, 2, 3)
     table = opened(spark, lake)
@@ -116,6 +118,7 @@ def test_a_whole_file_with_a_vector_counts_only_its_live_rows(spark, lake):
     assert table.delete("id < 10").metrics["numDeletedRows"] == 9
 
 
+@pytest.mark.numbered
 @pytest.mark.parametrize("where", ["id = 9999", "name = 'nobody'", "p IS NULL", "name > 'z'", "false"])
 def test_nothing_matched_is_no_commit(spark, lake, where):
     table = opened(spark, lake)

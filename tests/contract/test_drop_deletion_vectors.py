@@ -46,6 +46,7 @@ def test_vectors_are_dropped_and_come_back(kind, spark, tmp_path):
     kind.is_read_by_others(table)
 
 
+@pytest.mark.numbered
 def test_through_sql(kind, spark, tmp_path):
     from delvec import sql
 

@@ -19,7 +19,7 @@ from rows import multiset, read_rows
 from scanning import collected, plain
 from verbs_model import PLAIN, TARGET, Effect, random_condition, references
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.numbered]
 
 ORDINARY, SLOW = 2, 20
 SMALL_FILE, LARGE_FILE = 1_000, 100_000_000  # target sizes: no file is combined, or all of a partition

@@ -17,7 +17,7 @@ from writers.serial import State, after
 from writers.statements import APPEND, CREATE, DELETE, MERGE, OVERWRITE, UPDATE, Statement, Term, row
 from writers.vacuuming import vacuumed
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.numbered]
 
 SEED = 20_260
 WRITERS, STATEMENTS = 4, 6

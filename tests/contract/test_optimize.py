@@ -46,6 +46,7 @@ def data_files(table):
     return {path for path in Path(table.location).rglob("*.parquet") if "_staging" not in str(path)}
 
 
+@pytest.mark.numbered
 def test_files_of_a_partition_become_one(spark, lake):
     table = opened(spark, lake)
     before = rows_of(table)
@@ -60,6 +61,7 @@ def rows_of_version(table, version):
     return sorted((tuple(row.asDict().values()) for row in table.to_df(version=version).collect()), key=str)
 
 
+@pytest.mark.numbered
 def test_nothing_to_do_commits_nothing(spark, lake):
     table = opened(spark, lake)
     table.optimize()
@@ -257,6 +259,7 @@ def test_a_statement_that_loses_to_a_compaction_runs_again(spark, lake, loser):
     assert rows_of(table) == expected(before)
 
 
+@pytest.mark.numbered
 def test_a_metadata_change_meanwhile_makes_it_run_again(spark, lake):
     table = losing(spark, str(lake.root), lambda other: other.add_columns("note string"))
     before = rows_of(table)
@@ -265,6 +268,7 @@ def test_a_metadata_change_meanwhile_makes_it_run_again(spark, lake):
     assert rows_of(table) == [(*row, None) for row in before]
 
 
+@pytest.mark.numbered
 def test_a_commit_for_each_part(spark, lake, monkeypatch):
     table = opened(spark, lake)
     before = rows_of(table)
@@ -275,6 +279,7 @@ def test_a_commit_for_each_part(spark, lake, monkeypatch):
     assert rows_of(table) == before
 
 
+@pytest.mark.numbered
 def test_commits_before_an_error_stand(spark, lake, monkeypatch):
     from delvec.spark import optimize as module
 
@@ -296,6 +301,7 @@ def test_commits_before_an_error_stand(spark, lake, monkeypatch):
     assert rows_of(table) == before
 
 
+@pytest.mark.numbered
 def test_a_failed_write_leaves_no_files(spark, lake):
     table = opened(spark, lake)
     (lake.root / lake.files[3].path).write_bytes(b"PAR1 no parquet")

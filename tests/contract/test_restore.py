@@ -42,6 +42,7 @@ def live_files(table, version=None):
     }
 
 
+@pytest.mark.numbered
 def test_every_verb_is_undone(kind, spark, table, tmp_path):
     """After all verbs, each version in turn, backwards and forwards: rows, files, columns and properties."""
     from delvec import sql
@@ -79,6 +80,7 @@ def test_every_verb_is_undone(kind, spark, table, tmp_path):
     assert dict(commit["parameters"])["version"] == "1"
 
 
+@pytest.mark.numbered
 def test_what_is_refused_changes_nothing(spark, table):
     from delvec import sql
 
@@ -100,6 +102,7 @@ def test_what_is_refused_changes_nothing(spark, table):
     holds(table, ROWS)
 
 
+@pytest.mark.numbered
 def test_row_ids_are_those_of_the_version(kind, spark, tmp_path):
     table = kind.table(spark, tmp_path / "t", DDL, ROWS, having=[ROW_IDS])
     table.update({"name": "'moved'"}, "id < 3")
@@ -114,6 +117,7 @@ def test_row_ids_are_those_of_the_version(kind, spark, tmp_path):
     assert len(set(ids)) == len(ids) == 13
 
 
+@pytest.mark.numbered
 def test_renamed_storage_of_columns(kind, spark, tmp_path):
     """A column that is added again after a restore is another column: old values do not come back."""
     table = kind.table(spark, tmp_path / "t", DDL, ROWS, having=[ANY_COLUMN_NAMES])
@@ -131,6 +135,7 @@ def rows_of_dicts(table):
 
 
 @pytest.mark.core
+@pytest.mark.numbered
 def test_from_the_command_line(delvec, kind, table):
     location = table.location
     if not isinstance(table._table, Restorable):

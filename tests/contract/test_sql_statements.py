@@ -268,6 +268,7 @@ def test_insert_overwrite_of_partitions(conf, run, pair, text, options):
     assert len(rows_of(pair[0])) == 9
 
 
+@pytest.mark.numbered
 def test_insert_into_a_table_of_spark(spark, run, pair, tmp_path):
     spark.sql(f"CREATE TABLE sparks (id bigint) USING parquet LOCATION '{tmp_path / 'sparks'}'")
     try:
@@ -277,6 +278,7 @@ def test_insert_into_a_table_of_spark(spark, run, pair, tmp_path):
         spark.sql("DROP TABLE sparks")
 
 
+@pytest.mark.numbered
 def test_create(kind, spark, tmp_path):
     from delvec import Table, sql
 

@@ -88,6 +88,7 @@ def test_history(spark, lake):
     assert [row["version"] for row in table.history(1).collect()] == lake.versions[-1:]
 
 
+@pytest.mark.numbered
 @pytest.mark.reads(every=True)
 def test_versions_and_times(spark, lake):
     table = opened(spark, lake)

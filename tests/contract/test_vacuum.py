@@ -47,6 +47,7 @@ def expected(kind):
     return [(i, p, "new" if i in (6, 7) else v) for i, p, v in kept]
 
 
+@pytest.mark.numbered
 def test_rows_stay_and_old_versions_are_refused(kind, spark, table):
     version, before = table.version, files_of(table)
     assert table.vacuum().files == 0

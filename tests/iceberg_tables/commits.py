@@ -65,15 +65,18 @@ class Model:
     def snapshot(self):
         return self.table.snapshot()
 
-    def new_file(self, count, p=1):
+    columns = COLUMNS
+
+    def new_file(self, count, p=1, *, rows=None):
         """A data file, as ``RowDelta.added`` has it."""
-        rows = [{"id": self._next + number, "p": p} for number in range(count)]
-        self._next += count
+        if rows is None:
+            rows = [{"id": self._next + number, "p": p} for number in range(count)]
+            self._next += count
         path = self.root / f"data/p={p}/{uuid.uuid4()}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         fields = [
             pa.field(field.name, field.type, metadata={"PARQUET:field_id": str(at + 1)})
-            for at, field in enumerate(COLUMNS)
+            for at, field in enumerate(self.columns)
         ]
         pq.write_table(pa.Table.from_pylist(rows, pa.schema(fields)), path)
         return str(path), rows, p

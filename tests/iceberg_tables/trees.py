@@ -6,6 +6,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 import naive_tree
 from delvec.detect import open_table
 from delvec.iceberg.pointers import FolderPointer
@@ -13,10 +15,15 @@ from delvec.iceberg.swaps import Swapped
 from delvec.iceberg.table import IcebergTable
 from delvec.iceberg.tree.limits import PROPERTIES, TreeLimits
 from delvec.partition_spec import PartitionField
+from delvec.row_delta import Verb
 from delvec.schema import Field, Primitive, Struct
 from delvec.storage import Storage
 from delvec.transforms import parse_transform
-from iceberg_tables.commits import Model
+from iceberg_tables.commits import COLUMNS, Model
+from iceberg_tables.key_deletes import COLUMNS as COLUMNS_WITH_NAMES
+from iceberg_tables.key_deletes import ROWS, KeyLake
+
+_TYPES = {"id": "long", "p": "integer", "name": "string"}
 
 LIMITS = dict(zip((field.name for field in fields(TreeLimits)), PROPERTIES, strict=True))
 
@@ -24,8 +31,11 @@ LIMITS = dict(zip((field.name for field in fields(TreeLimits)), PROPERTIES, stri
 class TreeModel(Model):
     """``limits``: properties of the tree, by the names of ``TreeLimits``: ``root_data_files=2``."""
 
-    def __init__(self, root: Path, *, partitioned: bool = True, **limits: int) -> None:
-        schema = Struct((Field("id", Primitive("long")), Field("p", Primitive("integer"))))
+    def __init__(
+        self, root: Path, *, partitioned: bool = True, columns: pa.Schema = COLUMNS, **limits: int
+    ) -> None:
+        self.columns = columns
+        schema = Struct(tuple(Field(name, Primitive(_TYPES[name])) for name in columns.names))
         properties = {LIMITS[name]: str(value) for name, value in limits.items()}
         draft = IcebergTable(Storage(str(root))).draft(
             schema,
@@ -92,3 +102,22 @@ class TreeModel(Model):
 
 def read_blob(place: str, offset: int, length: int) -> bytes:
     return Path(place).read_bytes()[offset : offset + length]
+
+
+class TreeKeyLake(KeyLake):
+    """A table with two data files, one for each ``p``, and commits of deletes. ``limits``: as `TreeModel`."""
+
+    def __init__(self, root: Path, **limits: int) -> None:
+        self.root = root
+        self.model = TreeModel(root, columns=COLUMNS_WITH_NAMES, **limits)
+        self.table = open_table(str(root))
+        for p in range(2):
+            self.append([row for row in ROWS if row["p"] == p])
+
+    def append(self, rows: list[dict[str, Any]]) -> None:
+        """A data file."""
+        self.model.commit(add=[self.model.new_file(len(rows), rows[0]["p"], rows=rows)], verb=Verb.APPEND)
+
+    def delete(self, number: int, positions: list[int]) -> None:
+        """Rows of a data file, by a vector."""
+        self.model.commit(delete={list(self.model.files)[number]: positions}, verb=Verb.DELETE)

@@ -3,8 +3,9 @@
 A kind says how its tables are created, what one of their commits wrote, and who else can read them. Tests
 marked ``core`` run on every kind, all others on the kinds that are ``whole``: one for each format. Tests
 marked ``reads`` also run on kinds that delvec cannot write. There they are slow if they say ``rare=True``, or
-if the kind is not whole and they do not say ``every=True``. A new format adds a module here and its kinds to
-``KINDS``.
+if the kind is not whole and they do not say ``every=True``. Tests marked ``numbered`` name versions by their
+numbers from 0, so they run on formats that have such versions. A new format adds a module here and its kinds
+to ``KINDS``.
 """
 
 from __future__ import annotations

@@ -85,6 +85,11 @@ class Kind(ABC):
             return False
         return True
 
+    def number(self, table: Any, version: int) -> int:
+        """Which version of the table this is, from 0: that of its creation."""
+        del table
+        return version
+
     def commits_since(self, table: Any, version: int) -> int:
         """How many versions the table has after this one."""
         return int(table.version - version)

@@ -11,6 +11,7 @@ from delvec.browse import metadata_tree
 from delvec.detect import open_table
 from delvec.iceberg.catalogs import IcebergCatalog
 from delvec.iceberg.locations import Locations
+from delvec.iceberg.manifest_list import DATA, DELETES
 from delvec.iceberg.needed_files import SnapshotFiles
 from delvec.iceberg.tree.stored_tree import TREE_MANIFESTS
 from delvec.predicate import condition
@@ -43,6 +44,21 @@ def expected_needed(model):
         found |= {snapshot["root-manifest"], *(entry.name for entry in model.live(root))}
         found |= {entry["location"] for entry in root if entry["status"] != 2 and entry["location"]}
     return found
+
+
+def changed(model):
+    """What the newest snapshot added and removed, as its root says."""
+    found = (set(), set())
+    for content in (DATA, DELETES):
+        for names, table in zip(found, model.snapshot.files.live.changed(content), strict=True):
+            columns = (table.column(name).to_pylist() for name in ("file_path", "referenced_data_file"))
+            names.update(zip(*columns, strict=True))
+    return found
+
+
+def difference(before, after):
+    old, new = ({(entry.name, entry.referenced) for entry in live} for live in (before, after))
+    return new - old, old - new
 
 
 def files_of(model):
@@ -86,8 +102,11 @@ def test_random_commits(tmp_path, seed):
             live = set(range(len(model.files[path][0]))) - model.files[path][1]
             if path not in remove and live:
                 delete[path] = rng.sample(sorted(live), rng.randrange(1, len(live) + 1))
+        before = model.live()
         model.commit(add=add, remove=remove, delete=delete)
         model.check()
+        if add or remove or delete:
+            assert changed(model) == difference(before, model.live())
         assert not list(model.table.findings(model.snapshot))
         assert str(shown(model))
     assert needed(model) == expected_needed(model)
