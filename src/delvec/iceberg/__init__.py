@@ -1,4 +1,4 @@
-"""Apache Iceberg, format versions 1 to 3: metadata files, snapshots, plans. Knows no Spark.
+"""Apache Iceberg, format versions 1 to 4: metadata files, snapshots, plans. Knows no Spark.
 
 table, snapshot          the interface of `delvec.formats`
 metadata_files           which metadata file is the newest one of a table at a path
@@ -8,7 +8,9 @@ schema, partitions       columns and partition specs in the terms that all forma
 name_mapping             field ids of columns in data files that record none
 refs, history            branches and tags, time travel, the list of snapshots
 planning, plan_tables    from a snapshot and a condition to a plan
-file_index, live_files   the live files of a snapshot, read from manifests when a plan needs them
+file_index, live_entries the live files of a snapshot, read from manifests when a plan needs them
+live_files               of a snapshot with a manifest list
+tree                     of a snapshot with a root manifest (version 4), and the roots that commits store
 manifest_list, manifest, manifest_cache   manifests as Arrow columns
 manifest_writer, manifest_list_writer, entry_maps   the same, written
 avro_*                   Avro files as Arrow columns, read and written

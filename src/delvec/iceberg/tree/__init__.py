@@ -15,4 +15,14 @@ measured_columns   what entries of a table have statistics of
 new_stats, aggregated_stats   statistics of new files, and of leaves
 tree_facts, partition_tuples  what statistics say: for pruning, and as partition values
 mark             the properties that say that a table has trees
+
+With the files of a table:
+
+stored_tree      reads and stores roots, leaves and Puffin files of manifest vectors
+live_tree        the live files of a snapshot, as plans and commits read them; partition_overlap, equality_entries
+snapshot_root, new_tree_entries    from the entries that a commit adds and removes to the next root
+changed_entries  what a snapshot changed, by its own root
+avro_leaves      manifests from before the table had trees
+needed_leaves    the files that roots name, for vacuum
+tree_rules       rules across leaves, for verify
 """
