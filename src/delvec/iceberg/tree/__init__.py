@@ -19,7 +19,8 @@ mark             the properties that say that a table has trees
 With the files of a table:
 
 stored_tree      reads and stores roots, leaves and Puffin files of manifest vectors
-live_tree        the live files of a snapshot, as plans and commits read them; partition_overlap, equality_entries
+live_tree        the live files of a snapshot, as plans and commits read them
+partition_overlap, equality_entries   which delete manifests a plan needs; keys of equality deletes
 snapshot_root, new_tree_entries    from the entries that a commit adds and removes to the next root
 changed_entries  what a snapshot changed, by its own root
 avro_leaves      manifests from before the table had trees
