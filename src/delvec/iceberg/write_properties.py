@@ -9,6 +9,7 @@ from delvec.errors import InvalidOperationError
 from delvec.iceberg import commit_retry, delete_properties, expiry, manifest_properties
 from delvec.iceberg.property_values import whole_number
 from delvec.iceberg.swaps import METADATA_CODEC, metadata_codec
+from delvec.iceberg.tree import limits
 from delvec.row_delta import Isolation, Verb
 
 COPY_ON_WRITE, MERGE_ON_READ = "copy-on-write", "merge-on-read"
@@ -118,6 +119,8 @@ def _verify(name: str, value: str) -> None:
         commit_retry.commit_retries({name: value})
     elif name == REWRITE_SHARE:
         rewrite_share({name: value})
+    elif name in limits.PROPERTIES:
+        limits.TreeLimits.of({name: value})
     elif name in delete_properties.PROPERTIES:
         delete_properties.verify_properties({name: value})
 
