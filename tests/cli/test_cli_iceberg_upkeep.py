@@ -116,6 +116,17 @@ def test_a_format_without_versions(delvec, no_spark, tmp_path):
         assert (run.code, "delta tables have no format version to upgrade" in run.err) == (5, True)
 
 
+@pytest.mark.filterwarnings("ignore:the table belongs to a catalog")
+def test_no_advice_for_what_is_refused(delvec, no_spark, lake):
+    """The table of a catalog cannot be vacuumed by its path, nor by the path of a metadata file."""
+    by_catalog = delvec("show", "db.t", "--catalog", "lake", "--json").json["advice"]
+    assert [advice["verb"] for advice in by_catalog] == ["vacuum"]
+    newest = sorted((lake.root / "metadata").glob("*.metadata.json"))[-1]
+    for place in (lake.root, newest):
+        assert delvec("show", place, "--json").json["advice"] == []
+        assert delvec("vacuum", place, "--yes").code == 2
+
+
 def test_tables_of_a_catalog(delvec, no_spark, lake):
     first, second, third = lake.snapshots
     assert delvec("restore", "db.t", "--catalog", "lake", "--version", second, "--yes").code == 0

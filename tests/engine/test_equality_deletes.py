@@ -9,14 +9,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from delvec import blob
 from delvec.bitmap import Bitmap
+from delvec.deletes.equality import LAYER_SCHEMA, EqualityLayer, KeyColumn
+from delvec.deletes.equality_set import EqualityDeleteSet
 from delvec.plan import DELETION_VECTOR, POSITION_VECTOR
 from delvec.schema import Decimal, Field, Fixed, Primitive, Struct
+from delvec.spark.equality_join import MOST_CLASSES, MOST_KEY, _chunk_join
+from delvec.spark.key_chunks import CLASS_SHIFT
 from delvec.spark.scan import scan, scan_parts
+from delvec.spark.vector_chunks import CHUNK_BITS
 from delvec.storage import open_storage
 from equality_tables import EqualityTable, by_connector, ordered
 
@@ -115,6 +121,23 @@ def test_places_of_live_rows(
         for row in part.live().collect()
     ]
     assert sorted(found) == [place for place in table.live_places() if place[0] != 0 or place[1] % 2]
+
+
+def test_chunks_only_while_class_and_key_fit_in_a_long(spark: Any) -> None:
+    """The chunks of class ``2**19 - 1`` and key ``2**56 - 1`` have the largest long."""
+    assert (MOST_CLASSES - 1) << CLASS_SHIFT | MOST_KEY >> CHUNK_BITS == 2**63 - 1
+    columns = (KeyColumn(1, ("id",), Primitive("long"), (("id",),)),)
+    for key, classes, fits in (
+        (MOST_KEY, MOST_CLASSES - 1, True),
+        (MOST_KEY, MOST_CLASSES, False),
+        (MOST_KEY + 1, 1, False),
+        (-1, 1, False),
+    ):
+        sequences = np.arange(classes)
+        layer = EqualityLayer(columns, LAYER_SCHEMA.empty_table(), np.zeros(classes, np.int64), sequences)
+        deleted = pa.table({"key_0": pa.array([key]), "scope": pa.array([0]), "sequence": pa.array([5])})
+        join = _chunk_join(spark, layer, EqualityDeleteSet(columns, deleted), "own_")
+        assert (join is not None) == fits, (key, classes)
 
 
 def test_files_newer_than_all_deletes_have_a_plain_scan(spark: Any, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_the_old_spelling_of_gzip(tmp_path):
     assert newest(table.root) == table.head.id
 
 
-@pytest.mark.parametrize("hint", ["1", "2", None, "", "none", "../v2", "9" * 30])
+@pytest.mark.parametrize("hint", ["1", "2", "v2", "v2.metadata.json", None, "", "none", "../v2", "9" * 30])
 def test_stale_missing_and_unreadable_hints(tmp_path, hint):
     """A writer by path writes the metadata first and the hint after it, and may fail between the two."""
     table = written(tmp_path / "t", commits=11)

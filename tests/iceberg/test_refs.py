@@ -178,7 +178,7 @@ def test_a_table_without_snapshots(tmp_path):
     assert len(snapshot.plan().files) == 0
     assert table.snapshot_at(snapshot.base).version == -1
     assert len(table.history()) == 0
-    with pytest.raises(InvalidOperationError, match="expected one of none, the table has no snapshot"):
+    with pytest.raises(InvalidOperationError, match="'main' does not exist, the table has no snapshot yet"):
         table.on_ref("main")
     with pytest.raises(InvalidOperationError, match="the table has no snapshot yet"):
         table.snapshot(timestamp=at(1))

@@ -62,15 +62,13 @@ def is_metadata_file(path: str) -> bool:
 def find_newest(storage: Storage) -> MetadataFile:
     """The newest metadata file of the table at the storage's root."""
     hint = _read_hint(storage)
-    if hint is not None and hint.isdecimal() and len(hint) <= 18:
-        found = _by_path_from(storage, int(hint))
-        if found is not None:
-            return found
-    elif hint is not None:
-        found = _named(hint)
-        if found is not None and storage.exists(found.path):
-            return found
-    return _newest_listed(storage, hint)
+    named = None if hint is None or _is_number(hint) else _named(hint)
+    if named is not None and named.of_catalog:
+        found = named if storage.exists(named.path) else None
+    else:
+        number = _hinted_number(hint)
+        found = None if number is None else _by_path_from(storage, number)
+    return found or _newest_listed(storage, hint)
 
 
 def spellings(number: int) -> list[str]:
@@ -158,10 +156,14 @@ def _newest_listed(storage: Storage, hint: str | None) -> MetadataFile:
     return newest
 
 
+def _is_number(hint: str) -> bool:
+    return hint.isdecimal() and len(hint) <= 18
+
+
 def _hinted_number(hint: str | None) -> int | None:
     if hint is None:
         return None
-    if hint.isdecimal() and len(hint) <= 18:
+    if _is_number(hint):
         return int(hint)
     named = _named(hint)
     return None if named is None or named.number < 0 else named.number

@@ -17,10 +17,9 @@ def find_ref(metadata: TableMetadata, name: str) -> Ref:
     """The branch or tag with this name."""
     ref = metadata.refs.get(name)
     if ref is None:
-        names = ", ".join(sorted(metadata.refs)) or "none, the table has no snapshot"
-        raise InvalidOperationError(
-            f"branch or tag {name!r} does not exist, expected one of {names}: {metadata.location}"
-        )
+        names = ", ".join(sorted(metadata.refs))
+        expected = f"expected one of {names}" if names else "the table has no snapshot yet, so it has none"
+        raise InvalidOperationError(f"branch or tag {name!r} does not exist, {expected}: {metadata.location}")
     return ref
 
 

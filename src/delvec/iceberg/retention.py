@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delvec.errors import InvalidOperationError
+from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.iceberg.expiry import Expiry, ExpiryLimits, find_expired, verify_may_expire
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.metadata import TableMetadata
@@ -35,7 +35,7 @@ from delvec.iceberg.newest_metadata import NewestMetadata
 from delvec.iceberg.old_metadata import old_metadata_files
 from delvec.iceberg.refs import NO_SNAPSHOT
 from delvec.iceberg.swaps import BaseFile
-from delvec.iceberg.version_features import WRITABLE_VERSIONS, verify_writable_version
+from delvec.iceberg.version_features import verify_writable_version
 from delvec.retention import EXPIRED_SCHEMA, Expired, HiddenNames, Protected, RetentionRules, Unneeded
 from delvec.storage import Storage
 
@@ -169,12 +169,12 @@ def protected(newest: NewestMetadata, after: Protected | None, expired: Expired 
     return Protected(version, parts(), _Answer(metadata, kept | old.snapshots, known))
 
 
-def unneeded(metadata: TableMetadata, now_ms: int) -> Unneeded:
-    """How many snapshots a vacuum would let expire, by the metadata alone."""
+def unneeded(newest: NewestMetadata, now_ms: int) -> Unneeded:
+    """How many snapshots a vacuum would let expire, by the metadata alone; none where vacuum is refused."""
     try:
-        verify_may_expire(metadata)
+        retention_rules(newest)
+        metadata = newest.read()[1]
         expiry = find_expired(metadata, ExpiryLimits.of(metadata.properties, now_ms))
-    except InvalidOperationError:  # vacuum says what is wrong
+    except (InvalidOperationError, UnsupportedFeatureError):  # vacuum says what is wrong
         return Unneeded()
-    is_writable = metadata.format_version in WRITABLE_VERSIONS
-    return Unneeded(expired_versions=len(expiry.snapshots) if is_writable else 0)
+    return Unneeded(expired_versions=len(expiry.snapshots))

@@ -253,7 +253,7 @@ class IcebergTable:
 
     def unneeded(self) -> Unneeded:
         """How many snapshots have expired."""
-        return retention.unneeded(self._newest.read()[1], clock_ms())
+        return retention.unneeded(self._newest, clock_ms())
 
     metadata_files = old_metadata.PATTERN
 
