@@ -1,8 +1,8 @@
 """The tree of a snapshot with a root manifest: its entries in their order, with their statuses.
 
     root metadata/snap-….parquet
-    ├── data manifest …-m0.parquet · existing · 3 live entries
-    │   ├── manifest vector inline · added · 1 position
+    ├── data manifest …-m0.parquet · existing · 3 live records
+    │   ├── manifest vector inline · added · 1 masked position
     │   └── data file …
     ├── delete manifest … · added · affiliated with …
     ├── data file … · added
@@ -57,7 +57,7 @@ def root_node(snapshot: Snapshot, plan: ScanPlan, live: LiveTree) -> Node:
     entries = nodes.shown
     facts = {
         BYTES: snapshot.storage.head(snapshot.locations.resolve(record.root_manifest or "")).size,
-        "entries": len(live.root.entries),
+        "records": len(live.root.entries),
         "leaves": len(live.root.leaves),
     }
     name = short_place(snapshot, record.root_manifest)
@@ -112,8 +112,8 @@ class _RootNodes:
         facts = {
             "status": status,
             BYTES: leaf.size,
-            "entries": leaf.record_count,
-            "live entries": leaf.live_entries,
+            "records": leaf.record_count,
+            "live records": leaf.live_entries,
             "added files": entry["added_files_count"],
             "existing files": entry["existing_files_count"],
             "deleted files": entry["deleted_files_count"],
@@ -151,12 +151,12 @@ class _RootNodes:
         kind, place = entry["content_type"], entry["location"]
         name = "inline" if place is None else str(short_place(self._snapshot, place))
         offset = entry["dv_offset"]
-        counted = {DATA: "rows", MANIFEST_DV: "masked entries"}.get(kind, "deleted rows")
+        counted = {DATA: "rows", MANIFEST_DV: "masked positions"}.get(kind, "deleted rows")
         size = entry["file_size_in_bytes"] if entry["dv_size_in_bytes"] is None else entry["dv_size_in_bytes"]
         of_leaf = kind == MANIFEST_DV and entry["referenced_file"] in self._live.root.leaf_at
         facts = {
             "status": status,
-            ("entries" if kind in MANIFESTS else counted): entry["record_count"],
+            ("records" if kind in MANIFESTS else counted): entry["record_count"],
             BYTES: len(entry["dv_inline"]) if entry["dv_inline"] is not None else size,
             "sequence": entry["sequence_number"],
             "of": None if of_leaf else short_place(self._snapshot, entry["referenced_file"]),
