@@ -16,7 +16,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delvec import blob
+from delvec import blob, conflicts
 from delvec.bitmap import Bitmap
 from delvec.deletes.loader import DeleteLoader
 from delvec.detect import open_table
@@ -81,9 +81,9 @@ class Model:
         pq.write_table(pa.Table.from_pylist(rows, pa.schema(fields)), path)
         return str(path), rows, p
 
-    def delta(self, *, add=(), remove=(), delete=None, verb=Verb.MERGE, **options):
+    def delta(self, *, add=(), remove=(), delete=None, verb=Verb.MERGE, snapshot=None, **options):
         """``delete``: the positions to delete, by path."""
-        snapshot = self.snapshot
+        snapshot = snapshot or self.snapshot
         spec = snapshot.spec if snapshot.spec.fields else UNPARTITIONED
         added = [
             {
@@ -102,7 +102,7 @@ class Model:
             every = old | set(positions)
             vectors.append(
                 {
-                    "file_id": self.ids([path])[0],
+                    "file_id": self.ids([path], snapshot)[0],
                     "rows": blob.encode(Bitmap.from_iterable(sorted(every))),
                     "cardinality": len(every),
                     "deleted": len(every - old),
@@ -114,18 +114,34 @@ class Model:
             Read(blind=True),
             verb,
             added=pa.Table.from_pylist(added, added_schema(spec)),
-            removed=pa.array(self.ids(remove), pa.int64()),
+            removed=pa.array(self.ids(remove, snapshot), pa.int64()),
             vectors=pa.Table.from_pylist(vectors, VECTORS_SCHEMA),
             **options,
         )
 
-    def ids(self, paths):
-        return self.snapshot.file_ids(pa.array(list(paths), pa.string())).to_pylist()
+    def ids(self, paths, snapshot=None):
+        return (snapshot or self.snapshot).file_ids(pa.array(list(paths), pa.string())).to_pylist()
+
+    def first_id(self, number):
+        """The ``id`` of the next new row."""
+        self._next = number
+
+    def rebased(self, *, add=(), remove=(), delete=None, **options):
+        """Commit on top of what other writers committed meanwhile."""
+        base = self.snapshot
+        delta = self.delta(add=add, remove=remove, delete=delete, snapshot=base, **options)
+        outcome = conflicts.commit(self.table, base, delta, conflicts.ReadsNoRows())
+        assert isinstance(outcome, conflicts.Settled), outcome
+        self._apply(add, remove, delete)
 
     def commit(self, *, add=(), remove=(), delete=None, **options):
         delta = self.delta(add=add, remove=remove, delete=delete, **options)
         outcome = self.table.commit(self.snapshot, delta)
         assert isinstance(outcome, Committed), outcome
+        self._apply(add, remove, delete)
+        return outcome
+
+    def _apply(self, add, remove, delete):
         for path in remove:
             del self.files[path]
         for path, positions in (delete or {}).items():
@@ -134,7 +150,6 @@ class Model:
             if len(self.files[path][1]) == len(rows):
                 del self.files[path]
         self.files |= {path: (rows, set()) for path, rows, _ in add}
-        return outcome
 
     def rows(self):
         return Counter(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pyarrow as pa
@@ -197,3 +198,33 @@ def test_vectors_that_executors_stored(model):
     assert isinstance(outcome, Committed)
     model.files[one], model.files[two] = (model.files[one][0], {1}), (model.files[two][0], {0, 3})
     model.check()
+
+
+def test_many_writers(tmp_path):
+    """Each adds files, deletes rows of its own and removes one, all at the same time."""
+    model = TreeModel(
+        tmp_path / "t",
+        root_data_files=3,
+        root_deletes=2,
+        leaf_entries=4,
+        affiliated_entries=1,
+        inline_bytes=0,
+    )
+    appended(model, 2, 2, 2)
+
+    def write(number):
+        own = TreeModel.of(model.root, 4)
+        own.first_id(1000 * (number + 1))
+        for _ in range(3):
+            files = [own.new_file(4) for _ in range(2)]
+            own.rebased(add=files, verb=Verb.APPEND)
+            own.rebased(delete={files[0][0]: [number % 4]}, verb=Verb.DELETE)
+        own.rebased(remove=[files[1][0]], verb=Verb.DELETE)
+        return own.files
+
+    with ThreadPoolExecutor(4) as pool:
+        for files in pool.map(write, range(4)):
+            model.files |= files
+    model.check()
+    assert not list(model.table.findings(model.snapshot))
+    assert len(model.metadata()["snapshots"]) == 1 + 4 * 7
