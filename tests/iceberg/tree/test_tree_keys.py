@@ -85,3 +85,12 @@ def test_vectors_and_keys_are_in_leaves_of_their_own(lake):
     lake.delete(0, [1])
     assert ids_of(lake) == [0, 1, 4, 6, 7, 8, 9]
     assert not list(lake.table.findings(lake.snapshot))
+
+
+def test_vectors_of_positions_and_keys_in_one_commit(lake):
+    path = next(iter(lake.model.files))
+    lake.commit(lake.rows(7), vectors=lake.model.delta(delete={path: [1]}).vectors)
+    assert ids_of(lake) == [0, 1, 3, 4, 5, 6, 8, 9]
+    kinds = Counter(entry.content for entry in lake.model.live())
+    assert (kinds[naive_tree.VECTOR], kinds[naive_tree.EQUALITY]) == (1, 1)
+    assert not list(lake.table.findings(lake.snapshot))

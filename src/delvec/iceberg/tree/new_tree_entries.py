@@ -23,6 +23,7 @@ from delvec.iceberg.tree.entries import (
     EQUALITY_DELETES,
     POSITION_DELETES,
     entries_table,
+    united,
 )
 from delvec.iceberg.tree.measured_columns import MeasuredColumns
 from delvec.iceberg.tree.new_stats import column_stats, single_value_stats, united_stats, vector_stats
@@ -53,17 +54,23 @@ _OF_TYPE = {
 
 
 def tree_entries(live: pa.Table, columns: MeasuredColumns) -> pa.Table:
-    """The entries; all have the same spec and the same content type."""
+    """The entries; all have the same partition spec."""
+    content = live.column("content")
+    parts = [
+        _of_type(live.filter(pc.equal(content, content_type)), columns, content_type)
+        for content_type in content.unique().to_pylist()
+    ]
+    return united(parts, columns.stats_type)
+
+
+def _of_type(live: pa.Table, columns: MeasuredColumns, content_type: int) -> pa.Table:
     found = {name: one_chunk(live.column(source)) for name, source in _SAME.items()}
-    content = found["content_type"]
-    for name, (source, content_type) in _OF_TYPE.items():
-        column = one_chunk(live.column(source)).cast(ENTRIES_SCHEMA.field(name).type)
-        is_of_type = pc.equal(content, content_type)
-        found[name] = pc.if_else(is_of_type, column, pa.scalar(None, column.type))
-    kind = content[0].as_py() if len(content) else DATA
+    for name, (source, of_type) in _OF_TYPE.items():
+        if of_type == content_type:
+            found[name] = one_chunk(live.column(source)).cast(ENTRIES_SCHEMA.field(name).type)
     statistics = conformed_stats(one_chunk(live.column(CONTENT_STATS)), columns.stats_type)
-    if kind != DATA:
-        statistics = _of_deletes(live, statistics, columns, kind)
+    if content_type != DATA:
+        statistics = _of_deletes(live, statistics, columns, content_type)
     return entries_table({**found, CONTENT_STATS: statistics}, len(live), columns.stats_type)
 
 
