@@ -82,6 +82,19 @@ PURGE = Statement(lambda t: t.purge(), list)
 DELETE = deleting("v = 20", lambda row: row[1] == 20)
 UPDATE = updating({"v": "v + 1"}, "id = 2", lambda row: row[0] == 2, lambda row: (2, row[1] + 1))
 MOVE = updating({"id": "id + 10"}, "id = 2", lambda row: row[0] == 2, lambda row: (12, row[1]))
+REWRITE = Statement(lambda t: t.rewrite_deletes(), list)
+
+
+def then_rewriting(first: Statement) -> Statement:
+    """The statement, and the rewriting of its deletes to vectors of positions."""
+
+    def run(table: Any) -> Any:
+        first.run(table)
+        return REWRITE.run(table)
+
+    return Statement(run, first.model)
+
+
 REPLACE = Statement(lambda t: t.overwrite(frame(t, [(5, 5)])), lambda _: [(5, 5)])
 
 TOP, AGAIN = "top", "again"
@@ -102,6 +115,15 @@ CASES: dict[str, tuple[Statement, Statement, str]] = {
     "append, key deleted": (deleting_keys(2), APPEND, TOP),
     "compaction, key deleted": (deleting_keys(2, 6), COMPACT, TOP),
     "compaction, key upserted": (upserting((2, 21), (9, 90)), COMPACT, TOP),
+    "compaction, key deleted and rewritten": (then_rewriting(deleting_keys(2, 6)), COMPACT, TOP),
+    "merge that reads, key deleted and rewritten": (
+        then_rewriting(deleting_keys(2)),
+        merging((2, 24), (10, 100)),
+        AGAIN,
+    ),
+    "update, key deleted and rewritten": (then_rewriting(deleting_keys(2)), UPDATE, AGAIN),
+    "delete, key deleted and rewritten": (then_rewriting(deleting_keys(2)), DELETE, TOP),
+    "key delete, deletes rewritten": (REWRITE, deleting_keys(2, 4), TOP),
     "overwrite of all, key upserted": (upserting((2, 21), (9, 90)), REPLACE, TOP),
     "key delete, key deleted": (deleting_keys(2, 3), deleting_keys(3, 4), TOP),
     "key delete, row deleted": (DELETE, deleting_keys(2, 4), TOP),
@@ -120,6 +142,9 @@ SLOW = (
     "key delete, row updated",
     "upsert, row merged",
     "append, key deleted",
+    "update, key deleted and rewritten",
+    "delete, key deleted and rewritten",
+    "key delete, deletes rewritten",
 )
 
 
@@ -186,12 +211,18 @@ def test_position_files(spark, templates, restored, tmp_path, case):
     assert race(spark, str(place), first, second)[0] == how
 
 
+@pytest.mark.parametrize("rewritten", [False, True])
 @pytest.mark.parametrize(("key", "how"), [(2, AGAIN), (3, AGAIN), (7, TOP)])
-def test_files_that_are_written_again_bring_no_row_back(spark, templates, restored, tmp_path, key, how):
-    """The copies of rows have a larger sequence number than the delete of their key."""
+def test_files_that_are_written_again_bring_no_row_back(
+    spark, templates, restored, tmp_path, key, how, rewritten
+):
+    """The copies of rows have a larger sequence number than the delete of their key; if that became a vector,
+    it is gone.
+    """
     place = templates(3, "copy-on-write")
     restored(place, tmp_path / "copy")
-    assert race(spark, str(place), deleting_keys(key), UPDATE)[0] == how
+    first = then_rewriting(deleting_keys(key)) if rewritten else deleting_keys(key)
+    assert race(spark, str(place), first, UPDATE)[0] == how
 
 
 def test_rows_that_are_deleted_by_both_are_counted_once(spark, templates, restored, tmp_path):

@@ -69,9 +69,11 @@ def contended_files(
     ``by_key``: the rows of each file of the base that concurrent commits deleted by their keys.
     """
     changed = pa.concat_arrays([one_chunk(delta.vectors.column("file_id")), one_chunk(delta.removed)])
-    # A removed file loses its deletes too, so it does not matter where they were stored.
-    again = winners.first_storing_again(one_chunk(delta.vectors.column("file_id")))
     keyed = winners.first_deleting_keys()
+    # A removed file loses its deletes too, so it does not matter where they were stored; but rows of keys
+    # that a commit deleted may be among them.
+    stored = delta.vectors.column("file_id") if keyed is None else changed
+    again = winners.first_storing_again(one_chunk(stored))
     by_file = {} if keyed is None else {file_id: keyed for file_id, rows in by_key.items() if len(rows)}
     by_file |= again | winners.first_change(changed)
     ids = pa.array(sorted(by_file), pa.int64())

@@ -20,6 +20,7 @@ _CHANGING = ("vectors", "added", "removed")
 """The columns of ``Won`` whose files the commit changed or removed."""
 
 _ROLES = (*_CHANGING, "rearranged", "carried", "stored_again")
+"""The columns of ``Won`` that name files; the last one counts only where keys were deleted."""
 
 
 class Winners:
@@ -59,8 +60,12 @@ class Winners:
         return next(filter(deletes_keys, self.won), None)
 
     def touched(self, file_ids: pa.Array) -> pa.Array:
-        """Those of these files of the base that a commit changed, removed or recorded again."""
-        roles = [ids for (_, role), ids in self._ids.items() if role != "stored_again"]
+        """Those of these files of the base that a commit changed, removed or recorded again.
+
+        Where a commit deleted keys, deleted rows that were stored again may be rows of these keys.
+        """
+        counted = _ROLES if self.first_deleting_keys() is not None else _ROLES[:-1]
+        roles = [ids for (_, role), ids in self._ids.items() if role in counted]
         return _among(file_ids, pa.concat_arrays([pa.array([], pa.int64()), *roles]))
 
     def rearranging(self, file_ids: pa.Array) -> Won | None:
@@ -79,8 +84,11 @@ class Winners:
         return None
 
     def deleting(self, file_ids: pa.Array) -> dict[int, Won]:
-        """Those of these files of the base in which a commit deleted rows, with the first such commit."""
-        return self._first("vectors", file_ids)
+        """Those of these files of the base in which a commit deleted rows, with the first such commit: also
+        one that stored rows of deleted keys in another place.
+        """
+        again = {} if self.first_deleting_keys() is None else self.first_storing_again(file_ids)
+        return again | self._first("vectors", file_ids)
 
     def _first(self, role: str, file_ids: pa.Array) -> dict[int, Won]:
         return {
