@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.formats import Snapshot, Table, Vacuumable
+from delvec.piled_up import piled_up
 from delvec.plan import ScanPlan
 from delvec.retention import Unneeded
 from delvec.row_delta import Verb
@@ -36,6 +37,9 @@ def advice(table: Table, snapshot: Snapshot, plan: ScanPlan) -> list[Advice]:
     if snapshot.version != table.snapshot().version:
         return []
     found = [*_optimize(plan)] if _is_writable(snapshot) else []
+    many = piled_up(snapshot, plan)
+    if many is not None:
+        found.append(Advice("rewrite_deletes", many.reason, many.numbers))
     if isinstance(table, Vacuumable):
         found += _vacuum(table.unneeded())
     return found

@@ -6,6 +6,7 @@
     data-file    each data file exists and has the recorded size
     duplicate    no data file is listed twice
     statistics   record counts, null counts and bounds exist and do not contradict each other
+    deletes      deletes do not pile up
     metadata     the table's own metadata can be read, and no metadata file that was read is damaged
 
 A format may add checks of its own (`formats.SelfChecking`): records of the metadata against each other.
@@ -36,6 +37,7 @@ from delvec.errors import FormatError, ObjectNotFoundError
 from delvec.file_facts import ColumnPath, ColumnStats
 from delvec.findings import ERROR, WARNING, Finding
 from delvec.formats import SelfChecking, Snapshot, Table
+from delvec.piled_up import piled_up
 from delvec.plan import POSITION_VECTOR, ScanPlan
 from delvec.schema import Schema, Struct
 from delvec.storage import Storage
@@ -92,7 +94,13 @@ def verify_table(
     report = verify_plan(plan, table.storage, progress=progress)
     damaged = tuple(_of_error(error, table) for error in snapshot.passed_over)
     own = tuple(_own_findings(table, snapshot))
-    return replace(report, findings=damaged + report.findings + own)
+    return replace(report, findings=damaged + report.findings + own + tuple(_piled_up(snapshot, plan)))
+
+
+def _piled_up(snapshot: Snapshot, plan: ScanPlan) -> Iterator[Finding]:
+    found = piled_up(snapshot, plan)
+    if found is not None:
+        yield Finding(WARNING, "deletes", snapshot.location, f"{found.reason}: call rewrite_deletes")
 
 
 def _own_findings(table: Table, snapshot: Snapshot) -> Iterator[Finding]:

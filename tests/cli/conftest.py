@@ -32,5 +32,5 @@ def no_spark(monkeypatch, started):
         started.append(settings)
         raise AssertionError("Spark was started")
 
-    for module in ("change", "changes", "convert", "count", "optimize", "sql"):
+    for module in ("change", "changes", "convert", "count", "optimize", "rewrite_deletes", "sql"):
         monkeypatch.setattr(f"delvec.cli.{module}.local_session", start)

@@ -160,6 +160,7 @@ def test_a_range_of_changes_is_refused_without_spark(delvec, no_spark, table):
         ["update", "--set", "id = 1", "--all", "--yes"],
         ["optimize"],
         ["purge"],
+        ["rewrite-deletes"],
     ],
     ids=lambda arguments: arguments[0],
 )

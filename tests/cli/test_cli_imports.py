@@ -27,6 +27,7 @@ LOADED = {
     "delvec.cli.output",
     "delvec.cli.progress",
     "delvec.cli.restore",
+    "delvec.cli.rewrite_deletes",
     "delvec.cli.show",
     "delvec.cli.spark",
     "delvec.cli.sql",
@@ -41,7 +42,7 @@ LOADED = {
 COMMANDS = (
     *("show", "files", "count", "history", "dv", "tree", "verify"),
     *("delete", "update", "changes", "sql"),
-    *("restore", "optimize", "purge", "vacuum", "upgrade", "convert"),
+    *("restore", "optimize", "purge", "rewrite-deletes", "vacuum", "upgrade", "convert"),
     "demo",
 )
 HEAVY = {"numpy", "obstore", "orjson", "pyarrow", "pyiceberg", "pyroaring", "pyspark", "sqlglot"}
@@ -88,7 +89,7 @@ def test_help_groups_the_commands_with_a_line_each(delvec, monkeypatch):
     assert [line for line in lines if not line.startswith("-")] == [
         *("show", "files", "count", "history", "dv", "tree", "verify"),
         *("delete", "update", "changes", "sql"),
-        *("restore", "optimize", "purge", "vacuum", "upgrade", "convert"),
+        *("restore", "optimize", "purge", "rewrite-deletes", "vacuum", "upgrade", "convert"),
         "demo",
     ]
 

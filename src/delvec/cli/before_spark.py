@@ -32,6 +32,7 @@ from delvec.statements.statement import (
     MultiInsert,
     Other,
     Query,
+    RewriteDeletes,
     Statement,
     Update,
 )
@@ -117,6 +118,8 @@ def _verify_statement(statement: Statement, options: Mapping[str, str]) -> None:
             if snapshot is not None:
                 if isinstance(statement, Delete | Update | Insert | Merge):
                     verify_writable(snapshot, Verb.DELETE)  # the least that they need
+                if isinstance(statement, RewriteDeletes):
+                    verify_writable(snapshot, Verb.REWRITE_DELETES)
                 _verify_columns(statement, snapshot.schema)
 
 

@@ -33,6 +33,7 @@ from delvec.cli.history import history
 from delvec.cli.optimize import optimize, purge
 from delvec.cli.output import JsonOutput, Output, TextOutput, print_warning
 from delvec.cli.restore import restore
+from delvec.cli.rewrite_deletes import rewrite_deletes
 from delvec.cli.show import show
 from delvec.cli.spark import INVALID_STATEMENT as USAGE
 from delvec.cli.spark import OTHER_ERROR as OTHER
@@ -127,6 +128,7 @@ for _panel, _command, _example in (
     (_CHANGE, sql, "delvec sql 'SELECT count(*) FROM delvec.`/lake/orders` WHERE region = :r' --param r=eu"),
     (_MAINTAIN, optimize, "delvec optimize /lake/orders --where \"region = 'eu'\" --zorder-by id,placed"),
     (_MAINTAIN, purge, "delvec purge /lake/orders --dry-run"),
+    (_MAINTAIN, rewrite_deletes, "delvec rewrite-deletes /lake/orders --to equality-vector --dry-run"),
     (_MAINTAIN, vacuum, "delvec vacuum /lake/orders --dry-run"),
     (_MAINTAIN, upgrade, "delvec upgrade /lake/orders --format-version 3"),
     (_MAINTAIN, convert, 'delvec convert /lake/clicks --partition-by "day DATE, region STRING" --dry-run'),

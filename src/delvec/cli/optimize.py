@@ -83,7 +83,7 @@ def optimize(
     json: Json = False,
     option: StorageOptions = None,
 ) -> Compacted:
-    """Combine small files, and rewrite files with many deleted rows.
+    """Combine small files; rewrite files with many deleted rows.
 
     Starts a local Spark session. No row changes, and old versions stay readable until a vacuum.
     """
@@ -112,7 +112,7 @@ def purge(
     json: Json = False,
     option: StorageOptions = None,
 ) -> Compacted:
-    """Rewrite every file that has deleted rows, without these rows.
+    """Rewrite every file with deleted rows, without these rows.
 
     Starts a local Spark session. No row changes, and old versions stay readable until a vacuum.
     """

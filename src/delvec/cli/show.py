@@ -45,7 +45,7 @@ def show(
     json: Json = False,
     option: StorageOptions = None,
 ) -> TableSummary:
-    """Show a table's version, schema, properties, files and row counts."""
+    """Show version, schema, properties, files and row counts."""
     del json
     options = storage_options(option)
     source = open_source(path, options, catalog=catalog, ref=ref, relocate=relocate)

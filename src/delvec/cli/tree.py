@@ -47,7 +47,7 @@ def tree(
     json: Json = False,
     option: StorageOptions = None,
 ) -> TreeResult:
-    """Show the metadata files of a table, with data files and deletes."""
+    """Show the metadata files, with data files and deletes."""
     from delvec.browse import metadata_tree
 
     del json

@@ -82,8 +82,10 @@ class EqualityDeleteWriter:
         """The keys in these rows; other columns are ignored."""
         self._keys.append(keys_of(batch, self.fields))
 
-    def close(self) -> DeleteWriteResult:
-        """Write the files. Nothing can be written after."""
+    def close(self, *, needs_vector: bool = False) -> DeleteWriteResult:
+        """Write the files. Nothing can be written after. ``needs_vector``: no file is written if none of the
+        keys would be in a vector.
+        """
         if self._is_closed:
             raise InvalidOperationError("writer of deletes is closed, expected one that is open")
         self._is_closed = True
@@ -94,13 +96,15 @@ class EqualityDeleteWriter:
         fields = "field" if len(self.fields) == 1 else "fields"
         _LOGGER.info("Writing equality deletes on %s %s, %d deletes", fields, names, len(keys[0]))
         fallbacks: Counter[Fallback] = Counter()
-        files = self._written(keys, fallbacks)
-        for reason, count in fallbacks.items():
+        files = self._written(keys, fallbacks, needs_vector=needs_vector)
+        for reason, count in fallbacks.items() if files else ():
             _LOGGER.info("%d keys are written as full rows: %s", count, REASONS[reason])
         return DeleteWriteResult(tuple(files), dict(fallbacks))
 
-    def _written(self, keys: list[pa.Array], fallbacks: Counter[Fallback]) -> list[DeleteFile]:
-        files = []
+    def _written(
+        self, keys: list[pa.Array], fallbacks: Counter[Fallback], *, needs_vector: bool
+    ) -> list[DeleteFile]:
+        files: list[DeleteFile] = []
         numbers, rows = self._split(keys, fallbacks)
         if numbers is not None:
             vector = self._smaller_vector(numbers)
@@ -109,7 +113,7 @@ class EqualityDeleteWriter:
                 rows = keys
             else:
                 files.append(self._put_vector(numbers, *vector))
-        if len(rows[0]):
+        if len(rows[0]) and (files or not needs_vector):
             files.append(self._put_rows(rows))
         return files
 
@@ -161,7 +165,7 @@ class EqualityDeleteWriter:
     def _smaller_vector(self, numbers: Bitmap) -> tuple[bytes, int, int] | None:
         """The Puffin file, and offset and length of its blob; None if the keys are smaller as rows."""
         assert self.codec is not None
-        vector = KeyVector(_id(self.fields[0]), numbers, self.codec.name, self.scope.spec_id)
+        vector = KeyVector(_id(self.fields[0]), numbers, self.codec.name, self.scope.stated_spec)
         data, placed = vector_file(vector, self.options.compression)
         if len(data) > SMALL_VECTOR:
             keys = self.codec.decode(pa.array(numbers.to_numpy(), pa.int64()))

@@ -33,11 +33,18 @@ class DeleteScope:
     spec_id    the partition spec; None: all data files
     partition  the value of each partition field, by its name
     beside     instead of both: location and offset of a delete of the table, whose scope the new one has
+    beside_spec   the partition spec of that delete; None: it is for all data files
     """
 
     spec_id: int | None = None
     partition: Mapping[str, Any] = field(default_factory=dict)
     beside: tuple[str, int | None] | None = None
+    beside_spec: int | None = None
+
+    @property
+    def stated_spec(self) -> int | None:
+        """The partition spec that a vector of keys states; None: it is for all data files."""
+        return self.spec_id if self.beside is None else self.beside_spec
 
 
 GLOBAL = DeleteScope()

@@ -21,9 +21,12 @@ class EncodingHint(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeleteWriteOptions:
-    """``vectors_of_keys``: the gate. If it is off, deletes by key are full rows, whatever the hint says."""
+    """``vectors_of_keys``: the gate. If it is off, deletes by key are full rows, whatever the hint says.
+    ``gate``: the property that opens it, for messages.
+    """
 
     format_version: int
     hint: EncodingHint = EncodingHint.AUTO
     vectors_of_keys: bool = False
     compression: BlobCompression = ROARING
+    gate: str | None = None

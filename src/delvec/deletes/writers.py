@@ -136,6 +136,11 @@ class DeleteWriterFactory:
             folder=self.folder,
         )
 
+    def codec(self, field_ids: Sequence[int]) -> tuple[DeletionVectorCodec | None, Fallback | None]:
+        """The codec for a vector of these columns; or None, and what the table lacks for one."""
+        by_id = {field.field_id: field for field in self.schema}
+        return self._codec([by_id[field_id] for field_id in field_ids])
+
     def _codec(self, fields: Sequence[Field]) -> tuple[DeletionVectorCodec | None, Fallback | None]:
         """The codec for a vector of these columns; or None, and what the table lacks for one."""
         if not self.options.vectors_of_keys or self.options.hint is EncodingHint.FULL_ROW:

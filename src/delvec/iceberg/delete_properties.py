@@ -35,6 +35,7 @@ def delete_options(properties: Mapping[str, str], format_version: int) -> Delete
         encoding_hint(properties),
         has_vectors_of_keys(properties, format_version),
         _compression(properties),
+        VECTORS_OF_KEYS,
     )
 
 

@@ -40,6 +40,15 @@ def files_of_partitions(target: Target, where: str | Column | None) -> ScanPlan:
     return plan.at(np.flatnonzero(certain | _found_by_spark(target, plan, ~certain, where)))
 
 
+def is_selected(target: Target, plan: ScanPlan, where: str | Column | None) -> Mask:
+    """Which of the plan's files are in partitions for which ``where`` is true; None: all of them."""
+    if where is None:
+        return np.ones(len(plan.files), np.bool_)
+    chosen = files_of_partitions(target, where).files.column("file_id").combine_chunks()
+    selected: Mask = pc.is_in(plan.files.column("file_id"), value_set=chosen).to_numpy()
+    return selected
+
+
 def _found_by_spark(target: Target, plan: ScanPlan, uncertain: Mask, where: str | Column) -> Mask:
     """Whether Spark finds the condition true for the partition of each uncertain file."""
     rows, names = np.flatnonzero(uncertain), target.snapshot.spec.identity_columns

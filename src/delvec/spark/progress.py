@@ -12,6 +12,7 @@ from contextvars import ContextVar
 ROWS_FOUND = "rows found"
 FILES_WRITTEN = "files written"
 VECTORS_STORED = "vectors stored"
+DELETES_READ = "delete files read"
 
 Listener = Callable[[str, int], None]
 """Called with the kind of progress (one of the names above) and the increment."""

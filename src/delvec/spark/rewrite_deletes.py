@@ -10,7 +10,6 @@ No row changes. A delete that also applies to a data file that was not selected 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,7 +24,7 @@ from delvec.deletes.equality import EqualityDeletes
 from delvec.deletes.sets import DeleteSets
 from delvec.errors import UnsupportedFeatureError
 from delvec.formats import DeletesListed
-from delvec.plan import DELETES_SCHEMA, EQUALITY_FILE, FULL_ROW, POSITION_FILE, POSITION_VECTOR, ScanPlan
+from delvec.plan import POSITION_FILE, POSITION_VECTOR, ScanPlan
 from delvec.row_delta import (
     REMOVED_DELETES_SCHEMA,
     VECTORS_SCHEMA,
@@ -37,11 +36,19 @@ from delvec.row_delta import (
     Verb,
 )
 from delvec.spark.commit_and_rerun import StatementProbe, settle
-from delvec.spark.delete_rewrite import KEY_VECTORS, POSITIONS, VECTORS, DeleteRewrite, DeletesRewritten
+from delvec.spark.delete_rewrite import (
+    KEY_VECTORS,
+    POSITIONS,
+    VECTORS,
+    DeleteRewrite,
+    DeletesRewritten,
+    kind_counts,
+)
 from delvec.spark.file_paths import file_path, location_of
 from delvec.spark.find_rows import find
-from delvec.spark.partition_condition import files_of_partitions
+from delvec.spark.partition_condition import is_selected
 from delvec.spark.remove_rows import united_vectors
+from delvec.spark.rewrite_to_key_vectors import rewrite_to_key_vectors
 from delvec.spark.row_bitmaps import FoundRows
 from delvec.spark.scan import place_columns, places_deleted_by_value
 from delvec.spark.scan_part import united
@@ -51,7 +58,11 @@ from delvec.spark.target import Target
 def rewrite_deletes(
     target: Target, rewrite: DeleteRewrite, *, dry_run: bool = False
 ) -> DeletesRewritten | Rerun:
-    """Rewrite deletes to vectors or position files of single data files, in one commit."""
+    """Rewrite deletes to vectors or position files of single data files, or to vectors of keys, in one
+    commit.
+    """
+    if rewrite.to == KEY_VECTORS:
+        return rewrite_to_key_vectors(target, rewrite, dry_run=dry_run)
     _verify_form(target, rewrite.to)
     selection = _selected(target, rewrite)
     if dry_run or not selection.changes_anything:
@@ -77,8 +88,6 @@ def rewrite_deletes(
 def _verify_form(target: Target, to: str) -> None:
     """Refuse what the table's format cannot store."""
     rules, place = target.rules, target.table.location
-    if to == KEY_VECTORS:
-        raise UnsupportedFeatureError(f"to={to!r} is not implemented yet: {place}", feature=to)
     version = target.snapshot.format_version
     if to == VECTORS and rules.deletes is DeleteForm.POSITION_FILE:
         since = rules.vectors_since
@@ -127,9 +136,7 @@ def _selected(target: Target, rewrite: DeleteRewrite) -> _Selection:
     plan = target.plan(None)
     has_positions, has_values = _with_position_files(plan), EqualityDeletes.of(plan).has_deletes
     selected = has_values | has_positions if rewrite.to == VECTORS else has_values
-    if rewrite.where is not None:
-        chosen = files_of_partitions(target, rewrite.where).files.column("file_id")
-        selected &= pc.is_in(plan.files.column("file_id"), value_set=chosen.combine_chunks()).to_numpy()
+    selected &= is_selected(target, plan, rewrite.where)
     rows = np.flatnonzero(selected)
     removed, kept = _deletes_without_files(target, plan, plan.at(np.flatnonzero(~selected)))
     return _Selection(plan.at(rows), has_positions[rows], has_values[rows], removed, kept)
@@ -207,23 +214,6 @@ def _changed(vectors: pa.Table, selection: _Selection) -> pa.Table:
         pc.is_in(vectors.column("file_id"), value_set=with_positions),
     )
     return vectors.filter(pc.and_(replaces, pc.greater(vectors.column("cardinality"), 0)))
-
-
-_KINDS: Mapping[tuple[str, str], str] = {
-    (POSITION_FILE, FULL_ROW): "position files",
-    (EQUALITY_FILE, FULL_ROW): "equality files",
-}
-
-
-def kind_counts(deletes: pa.Table) -> dict[str, int]:
-    """The number of deletes by kind, for people."""
-    counts: dict[str, int] = {}
-    assert deletes.schema.names == DELETES_SCHEMA.names
-    for kind, encoding in zip(*(deletes.column(n).to_pylist() for n in ("kind", "encoding")), strict=True):
-        other = "unused vectors" if kind == POSITION_VECTOR else "equality vectors"
-        name = _KINDS.get((kind, encoding), other)
-        counts[name] = counts.get(name, 0) + 1
-    return counts
 
 
 def _result(

@@ -23,6 +23,7 @@ from delvec.statements import (
     run_maintenance,
     run_refs,
     run_restore,
+    run_rewrite_deletes,
     run_show,
     unsupported,
     views,
@@ -56,6 +57,7 @@ from delvec.statements.statement import (
     Purge,
     Query,
     Restore,
+    RewriteDeletes,
     SetProperties,
     ShowColumns,
     ShowProperties,
@@ -115,7 +117,7 @@ def sql(spark: SparkSession, text: str, args: Arguments | None = None) -> DataFr
             return run_show.columns(frames, statement)
         case ShowProperties():
             return run_show.table_properties(frames, statement)
-        case Optimize() | Purge() | Vacuum() | Restore():
+        case Optimize() | Purge() | RewriteDeletes() | Vacuum() | Restore():
             return _maintain(frames, statement)
         case Explain(change):
             return dry_run.explain(frames, change)
@@ -150,12 +152,14 @@ def _is_for_spark(statement: Statement, tables: Tables) -> bool:
     return False
 
 
-def _maintain(frames: Frames, statement: Optimize | Purge | Vacuum | Restore) -> DataFrame:
+def _maintain(frames: Frames, statement: Optimize | Purge | RewriteDeletes | Vacuum | Restore) -> DataFrame:
     match statement:
         case Optimize():
             return run_compaction.optimize(frames, statement)
         case Purge():
             return run_compaction.purge(frames, statement)
+        case RewriteDeletes():
+            return run_rewrite_deletes.rewrite_deletes(frames, statement)
         case Vacuum():
             return run_maintenance.vacuum(frames, statement)
         case Restore():

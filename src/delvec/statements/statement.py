@@ -275,6 +275,17 @@ class Purge:
 
 
 @dataclass(frozen=True, slots=True)
+class RewriteDeletes:
+    """``to`` and ``encoding``: strings or markers."""
+
+    table: Name
+    to: Span | None
+    encoding: Span | None
+    where: Span | None
+    dry_run: bool
+
+
+@dataclass(frozen=True, slots=True)
 class CreateView:
     """``columns``: new names for the query's columns; ``clauses``: the text before AS."""
 
@@ -333,6 +344,7 @@ Statement = (
     | DropRef
     | Optimize
     | Purge
+    | RewriteDeletes
     | CreateView
     | Explain
     | Query

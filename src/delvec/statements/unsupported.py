@@ -52,7 +52,7 @@ MISSING: Sequence[Missing] = (
 )
 
 
-OF_DELVEC_TABLES = ("VACUUM", "OPTIMIZE", "REORG")
+OF_DELVEC_TABLES = ("VACUUM", "OPTIMIZE", "REORG", "REWRITE")
 """First words of statements that delvec has and Spark without the jar of Delta Lake cannot parse."""
 
 
