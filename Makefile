@@ -55,7 +55,7 @@ interop: setup  ## run the tests against the official jars, which are downloaded
 	$(PYTEST) -m "interop and not slow" --timeout 1800 tests/interop
 
 bench: setup  ## measure the figures of docs/benchmarks.md
-	$(BIN)/python -m bench vectors log scan iceberg_scan equality planning write iceberg_write cold writers requests
+	$(BIN)/python -m bench vectors log scan iceberg_scan equality deletes key_vectors rewrite_deletes pile_up planning write iceberg_write cold writers requests
 
 test-matrix: setup  ## run a short test on each supported PySpark
 	tools/test_matrix.sh

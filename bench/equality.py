@@ -135,10 +135,10 @@ class Generator:
         table = loader.loadIcebergTable(spark._jsparkSession, name)
         keys = np.arange(self.keys, dtype=np.int64) * (self.rows // self.keys)
         for number in range(commits):
-            _commit_deletes(spark, table, keys[number::commits])
+            commit_deletes(spark, table, keys[number::commits])
 
 
-def _commit_deletes(spark: Any, table: Any, keys: np.ndarray[Any, Any]) -> None:
+def commit_deletes(spark: Any, table: Any, keys: np.ndarray[Any, Any]) -> None:
     """A commit with one equality-delete file of the column ``id``."""
     field = table.schema().findField("id")
     place = Path(table.location().removeprefix("file:"), "data", f"{_DELETES}{uuid.uuid4()}.parquet")
