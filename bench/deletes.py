@@ -26,10 +26,12 @@ import pyarrow.parquet as pq
 
 from bench.harness import Figure, Section, alternate, as_seconds, at_most, memory, probe, seconds
 from bench.scan import without_bars
+from delvec.bitmap import Bitmap
 from delvec.deletes.encoding import DeleteEncoding
 from delvec.deletes.equality import KeyColumn
 from delvec.deletes.equality_writer import EqualityDeleteWriter
 from delvec.deletes.key_rows import key_file
+from delvec.deletes.key_vector import read_vector_file
 from delvec.deletes.stored_keys import stored_keys
 from delvec.deletes.write_options import DeleteWriteOptions, EncodingHint
 from delvec.deletes.writers import DeleteWriterFactory
@@ -103,6 +105,7 @@ def _shape_figures(name: str, found: Mapping[str, Stored]) -> Iterator[Figure]:
     )
     yield _bound(f"{name}: size kept; {KEYS}", kept.size, keys.size, 1.0, _size)
     yield _bound(f"{name}: size of the vector; {KEYS}", vector.size, keys.size, None, _size)
+    yield _bound(f"{name}: load as a bitmap; {KEYS}", vector.bitmap, keys.bitmap, None, as_seconds)
     for other in (KEYS, FULL):
         bar = DENSE_LOAD_BAR if is_dense else None
         yield _bound(f"{name}: load; {other}", vector.read, found[other].read, bar, as_seconds)
@@ -129,10 +132,13 @@ KEPT = "kept"
 
 @dataclass(frozen=True)
 class Stored:
-    """Seconds to write and to load a delete, its bytes, and the memory that loading takes."""
+    """Seconds to write a delete, to load its keys and to load them as a bitmap; its bytes; the memory that
+    loading takes.
+    """
 
     write: float
     read: float
+    bitmap: float
     size: int
     memory: float
 
@@ -147,13 +153,14 @@ def _stored(
         writes = {way: _writer(way, keys, folder) for way in ways}
         files = {way: write() for way, write in writes.items()}
         reads = {way: _reader(file) for way, file in files.items()}
+        bitmaps = {way: _bitmap_reader(file) for way, file in files.items()}
         took = {}
-        for name, actions in (("write", writes), ("read", reads)):
+        for name, actions in (("write", writes), ("read", reads), ("bitmap", bitmaps)):
             probes = {way: lambda a=action: {"seconds": seconds(a)} for way, action in actions.items()}
             took[name] = {way: found["seconds"] for way, found in alternate(rounds, probes).items()}
         small = {way: _writer(way, keys[:1], folder / "small")() for way in ways}
         found = {
-            way: Stored(took["write"][way], took["read"][way], file["size"], _memory(small[way], file))
+            way: Stored(*(took[name][way] for name in took), file["size"], _memory(small[way], file))
             for way, file in files.items()
         }
         kept = _written(keys, folder, EncodingHint.AUTO)
@@ -236,10 +243,20 @@ def _of_rows(place: Path, count: int) -> dict[str, Any]:
     return found | {"cardinality": count, "size": size}
 
 
-def _reader(file: Mapping[str, Any]) -> Callable[[], object]:
+def _reader(file: Mapping[str, Any]) -> Callable[[], list[pa.ChunkedArray]]:
     """Loads the keys, as a vector stays a vector: what a scan does with either is the same."""
     storage = open_storage(str(Path(file["location"]).parent))
     return lambda: stored_keys(storage, file, [COLUMN])
+
+
+def _bitmap_reader(file: Mapping[str, Any]) -> Callable[[], object]:
+    """Loads a bitmap that can be asked for keys."""
+    if file["encoding"] == DeleteEncoding.FULL_ROW.text:
+        read = _reader(file)
+        return lambda: Bitmap.from_numpy(read()[0].to_numpy())
+    storage = open_storage(str(Path(file["location"]).parent))
+    place = {"offset": file["offset"], "length": file["length"], "cardinality": file["cardinality"]}
+    return lambda: read_vector_file(storage.read(file["location"]), field_id=1, **place)
 
 
 def _memory(small: Mapping[str, Any], file: Mapping[str, Any]) -> int:
