@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delvec.deletes.encoding import DeleteEncoding
+from delvec.deletes.equality_bounds import is_integer
 from delvec.deletes.model import DeleteFile
 from delvec.footers.statistics import measure
 from delvec.iceberg.entry_maps import BOUNDS, COUNTS, maps_of
@@ -38,7 +39,9 @@ def key_statistics(storage: Storage, files: Sequence[DeleteFile], schema: Schema
 
 
 def _vector_statistics(files: Sequence[DeleteFile], schema: Schema) -> Mapping[str, pa.Array]:
-    """A vector has no null. Bounds of a column that the table no longer has are left out."""
+    """A vector has no null. Bounds are left out of a column that the table no longer has, and of one whose
+    codec is not delvec's: what its numbers mean is the codec's matter.
+    """
     fields = {each.field.field_id: each.field for each in measured_fields(schema, _KEY_METRICS)}
     values: dict[int, pa.Array] = {}
     nulls: dict[int, pa.Array] = {}
@@ -50,7 +53,7 @@ def _vector_statistics(files: Sequence[DeleteFile], schema: Schema) -> Mapping[s
             [None if file is None else file.record_count for file in of_field], pa.int64()
         )
         nulls[field_id] = pc.multiply(values[field_id], 0)
-        if field_id in fields:
+        if field_id in fields and is_integer(fields[field_id].type):
             bounds = [(None, None) if file is None else (file.lower, file.upper) for file in of_field]
             lower[field_id] = _encoded([bound for bound, _ in bounds], fields[field_id])
             upper[field_id] = _encoded([bound for _, bound in bounds], fields[field_id])
