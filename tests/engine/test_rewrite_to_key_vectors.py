@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from typing import Any
 
@@ -13,7 +14,7 @@ from delvec import sql
 from delvec.deletes.equality import key_columns
 from delvec.deletes.stored_keys import stored_keys
 from delvec.detect import open_table
-from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.errors import InvalidOperationError, StorageError, UnsupportedFeatureError
 from delvec.plan import EQUALITY_FILE
 from delvec.verify import verify_table
 from iceberg_tables.histories import History
@@ -398,6 +399,48 @@ def test_a_file_that_appears_below_a_removed_delete(spark, tmp_path):
     same(opened(spark, table).to_df(), table.rows())
 
 
+CRASHES = [
+    *(pytest.param(at, when, marks=pytest.mark.slow) for at in range(6) for when in ("before", "after")),
+    (-1, "before"),
+]
+
+
+@pytest.mark.parametrize(("at", "when"), CRASHES)
+def test_a_crash_at_a_request(spark, tmp_path, monkeypatch, at, when):
+    """The table has the old version or the new one, and the same rows. -1: the swap itself."""
+    from delvec.storage.local import LocalBackend
+
+    calls: list[str] = []
+    failing: list[int] = []
+    for name in ("put", "put_if_absent"):
+        method = getattr(LocalBackend, name)
+
+        def request(self, *args, _method=method, _name=name, **options):
+            fails = len(calls) in failing
+            calls.append(_name)
+            if fails and when == "before":
+                raise StorageError("the store is down", path=str(args[0]))
+            result = _method(self, *args, **options)
+            if fails:
+                raise StorageError("the answer was lost", path=str(args[0]))
+            return result
+
+        monkeypatch.setattr(LocalBackend, name, request)
+    opened(spark, raced(tmp_path, "counted")).rewrite_deletes(to=TO)
+    swap = calls.index("put_if_absent")
+    table = raced(tmp_path, "t")
+    calls.clear()
+    failing.append(swap if at < 0 else at)
+    with contextlib.suppress(StorageError):
+        opened(spark, table).rewrite_deletes(to=TO)
+    assert len(calls) > failing[0]
+    assert multiset(connector_rows(table.root)) == multiset(table.rows())
+    encodings = {encoding for encoding, *_ in deletes(table)}
+    assert encodings in ({"full-row"}, {"deletion-vector"})
+    if at < 0:
+        assert encodings == {"full-row"}
+
+
 # SQL
 
 
@@ -473,3 +516,39 @@ def test_deletes_that_pile_up_are_told(spark, tmp_path, monkeypatch):
     for key in range(3):
         table.delete(key)
     assert "(to position-deletes, or upgrade the table first)" in told()[1][0].message
+
+
+@pytest.mark.parametrize("version", [pytest.param(3, marks=pytest.mark.slow), 4])
+def test_tables_that_delvec_made(spark, tmp_path, version):
+    """Through all forms, with rows that are inserted again between."""
+    from delvec import Table
+
+    ddl = "id bigint, v string"
+    table = Table.create(
+        spark,
+        str(tmp_path / "t"),
+        ddl,
+        format="iceberg",
+        format_version=version,
+        properties={GATE: "false"},
+    )
+    table.append(spark.createDataFrame([(number, "old") for number in range(20)], ddl).coalesce(1))
+    table.delete_keys([{"id": 3}, {"id": 4}], on="id")
+    table.upsert([(3, "again"), (5, "new")], on="id")
+    rows = multiset(collected(table.to_df()))
+    handle = open_table(table.location)
+
+    def encodings():
+        found = handle.snapshot().live_deletes().to_pylist()
+        return sorted(delete["encoding"] for delete in found if delete["kind"] == EQUALITY_FILE)
+
+    assert encodings() == ["full-row"] * 2
+    table.set_properties({GATE: "true"})
+    result = table.rewrite_deletes(to=TO)
+    assert (result.keys, result.superseded, encodings()) == (3, 1, ["deletion-vector"] * 2)
+    assert multiset(collected(table.to_df())) == rows
+    assert table.rewrite_deletes().rows == 3
+    assert encodings() == []
+    assert multiset(collected(table.to_df())) == rows
+    assert multiset(connector_rows(table.location)) == rows
+    assert table.verify().errors == 0
