@@ -37,6 +37,7 @@ from delvec.iceberg.tree.manifest_files import StoredBlob, StoredManifest
 from delvec.iceberg.tree.new_root import Commit
 from delvec.iceberg.tree.root import Root, empty_root
 from delvec.iceberg.tree.validation import verify_leaf, verify_root
+from naive_tree import ROOT, live_entries, parquet_entries
 
 STATUS = ("EXISTING", "ADDED", "DELETED")
 
@@ -131,6 +132,23 @@ class MemoryTree:
         """The row of the root with the live file of this name."""
         places = self.root.entries.column("location").to_pylist()
         return next(row for row in self.root.files.tolist() if places[row] == name)
+
+    def live(self) -> list[str]:
+        """The live entries, as the naive reader finds them in the stored root: ``D1``, or ``M1[0] D2`` of a
+        leaf.
+        """
+        if not self.root_file:
+            return []
+        found = live_entries(
+            parquet_entries(self.root_file),
+            lambda place: parquet_entries(self.files.leaves[place]),
+            lambda place, offset, _: self.files.blobs[place, offset],
+        )
+        places = {ROOT: "{0}"}
+        return sorted(
+            places.get(one.manifest, "{1}[{2}] {0}").format(one.name, one.manifest, one.position)
+            for one in found
+        )
 
     def leaf(self, name: str) -> list[str]:
         return texts(self.files.leaf(name), self.files)

@@ -106,13 +106,23 @@ def test_sound_manifests_pass():
 OF_ENTRIES = [
     (entry_rules.known_status, "d1", {"status": 3}, "status is 3, expected 0, 1 or 2"),
     (entry_rules.known_content_type, "d1", {"content_type": 6}, "content_type is 6, expected 0 to 5"),
-    (
-        entry_rules.known_file_format,
-        "d1",
-        {"file_format": "csv"},
-        "file_format is 'csv', expected parquet or",
+    *(
+        (
+            entry_rules.file_format_of_content,
+            name,
+            {"file_format": found},
+            f"is {found!r}, expected {expected}:",
+        )
+        for name, found, expected in (
+            ("d1", "csv", "parquet or avro or orc"),
+            ("d1", "puffin", "parquet or avro or orc"),
+            ("v1", "parquet", "puffin"),
+            ("q1", "csv", "parquet or avro or orc or puffin"),
+            ("m1", "orc", "parquet or avro"),
+            ("m2", "puffin", "parquet or avro"),
+            ("x1", "parquet", "puffin"),
+        )
     ),
-    (entry_rules.known_file_format, "m1", {"file_format": "orc"}, "is 'orc', expected parquet or avro:"),
     (
         entry_rules.no_negative_sizes,
         "d1",
@@ -155,6 +165,15 @@ OF_ENTRIES = [
     ),
     (entry_rules.offset_with_size, "v1", {"dv_size_in_bytes": None}, "only one of offset and size_in_bytes"),
     (entry_rules.offset_with_size, "x2", {"dv_offset": None}, "only one of offset and size_in_bytes"),
+    *(
+        (
+            entry_rules.vector_within_file,
+            name,
+            {"file_size_in_bytes": 12},
+            f"vector ends at byte {end}, expected at most 12, the file's size",
+        )
+        for name, end in (("v1", 44), ("x2", 13))
+    ),
     (
         entry_rules.no_inline_data_vector,
         "v1",
@@ -194,6 +213,18 @@ OF_ENTRIES = [
         for name in ("d1", "v1", "q1", "x1")
     ),
     (
+        entry_rules.counts_of_manifests_add_up,
+        "m1",
+        {"existing_files_count": 0},
+        "files_counts of manifest_stats add up to 2, expected the record_count 3",
+    ),
+    (
+        entry_rules.min_sequence_number_not_above,
+        "m2",
+        {"min_sequence_number": 6},
+        "min_sequence_number is 6, expected at most the sequence_number 5",
+    ),
+    (
         entry_rules.one_sequence_number_on_manifests,
         "m1",
         {"sequence_number": 4},
@@ -228,6 +259,15 @@ OF_ENTRIES = [
             "equality_ids is set, expected null: only type 2 has it",
         )
         for name in ("d1", "v1", "m2")
+    ),
+    *(
+        (
+            entry_rules.encoding_only_on_deletes,
+            name,
+            {"encoding": 0},
+            "encoding is set, expected null: only types 1 and 2 have one",
+        )
+        for name in ("d1", "m1", "m2", "x1")
     ),
     *(
         (
@@ -299,6 +339,22 @@ OF_ROOTS = [
         "m1 has two live manifest vectors, expected one: entry 10",
     ),
     (
+        root_rules.one_replaced_vector_per_manifest,
+        "x2",
+        {"status": e.DELETED, "snapshot_id": SNAPSHOT, "referenced_file": "m1"},
+        "m1 has two DELETED manifest vectors, expected one: entry 11",
+    ),
+    (
+        root_rules.no_deleted_manifests,
+        "m3",
+        {"status": e.DELETED, "snapshot_id": SNAPSHOT},
+        "manifest is DELETED, expected a manifest vector that masks its entries: entry 8",
+    ),
+    *(
+        (root_rules.row_ids_of_data_files, name, {"first_row_id": None}, "first_row_id is null in the root")
+        for name in ("d1", "d2")
+    ),
+    (
         root_rules.one_live_vector_per_data_file,
         "v0",
         {"status": e.ADDED},
@@ -321,8 +377,8 @@ OF_ROOTS = [
     (
         root_rules.vector_within_manifest,
         "x1",
-        {"record_count": 4},
-        "manifest vector has 4 positions, expected at most 3, the entries of its manifest",
+        {"record_count": 3},
+        "manifest vector has 3 positions, expected at most 2, the entries of its manifest that are not DEL",
     ),
     (
         root_rules.changes_of_snapshot,

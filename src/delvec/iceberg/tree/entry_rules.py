@@ -31,8 +31,17 @@ from delvec.iceberg.tree.entries import (
     numbers,
 )
 
-FILE_FORMATS = ("parquet", "avro", "orc", "puffin")
+DATA_FORMATS = ("parquet", "avro", "orc")
 LEAF_FORMATS = ("parquet", "avro")
+VECTOR_FORMATS = ("puffin",)
+_FORMATS = {
+    DATA: DATA_FORMATS,
+    POSITION_DELETES: VECTOR_FORMATS,
+    EQUALITY_DELETES: (*DATA_FORMATS, *VECTOR_FORMATS),
+    DATA_MANIFEST: LEAF_FORMATS,
+    DELETE_MANIFEST: LEAF_FORMATS,
+    MANIFEST_DV: VECTOR_FORMATS,
+}
 
 _VECTORS = (POSITION_DELETES, MANIFEST_DV)
 _SIZES = ("record_count", "file_size_in_bytes", "dv_offset", "dv_size_in_bytes", *MANIFEST_STATS)
@@ -111,17 +120,17 @@ def known_content_type(entries: CheckedEntries) -> str | None:
     return entries.first(wrong, lambda row: f"content_type is {entries.types[row]}, expected 0 to 5")
 
 
-def known_file_format(entries: CheckedEntries) -> str | None:
+def file_format_of_content(entries: CheckedEntries) -> str | None:
     formats = one_chunk(entries.table.column("file_format"))
-    wrong = ~pc.is_in(formats, value_set=pa.array(FILE_FORMATS)).to_numpy(zero_copy_only=False)
-    wrong |= entries.of(*MANIFESTS) & ~pc.is_in(formats, value_set=pa.array(LEAF_FORMATS)).to_numpy(
-        zero_copy_only=False
-    )
+    wrong = np.zeros(len(entries), np.bool_)
+    for content_type, known in _FORMATS.items():
+        is_known = pc.is_in(formats, value_set=pa.array(known)).to_numpy(zero_copy_only=False)
+        wrong |= entries.of(content_type) & ~is_known
     return entries.first(
         wrong,
         lambda row: (
             f"file_format is {formats[row].as_py()!r}, expected "
-            f"{' or '.join(LEAF_FORMATS if entries.types[row] in MANIFESTS else FILE_FORMATS)}"
+            f"{' or '.join(_FORMATS[int(entries.types[row])])}"
         ),
     )
 
@@ -154,6 +163,15 @@ def offset_with_size(entries: CheckedEntries) -> str | None:
     return entries.first(wrong, "vector has only one of offset and size_in_bytes, expected both")
 
 
+def vector_within_file(entries: CheckedEntries) -> str | None:
+    size = entries.numbers("file_size_in_bytes")
+    end = entries.numbers("dv_offset") + entries.numbers("dv_size_in_bytes")
+    wrong = entries.has_stored & entries.has("file_size_in_bytes") & (end > size)
+    return entries.first(
+        wrong, lambda row: f"vector ends at byte {end[row]}, expected at most {size[row]}, the file's size"
+    )
+
+
 def no_inline_data_vector(entries: CheckedEntries) -> str | None:
     wrong = entries.has_inline & entries.of(POSITION_DELETES)
     return entries.first(wrong, "vector of a data file is inline, expected it in a Puffin file")
@@ -182,6 +200,30 @@ def manifest_stats_exactly_on_manifests(entries: CheckedEntries) -> str | None:
     )
 
 
+def counts_of_manifests_add_up(entries: CheckedEntries) -> str | None:
+    """What is live in a leaf is told from its counts without reading it."""
+    counts = sum(entries.numbers(name) for name in MANIFEST_STATS[:3])
+    records = entries.numbers("record_count")
+    wrong = entries.of(*MANIFESTS) & (counts != records)
+    return entries.first(
+        wrong,
+        lambda row: (
+            f"files_counts of manifest_stats add up to {counts[row]}, expected the record_count "
+            f"{records[row]}"
+        ),
+    )
+
+
+def min_sequence_number_not_above(entries: CheckedEntries) -> str | None:
+    """Deletes that are not newer than the oldest file of a leaf are not looked for."""
+    least, own = entries.numbers("min_sequence_number"), entries.numbers("sequence_number")
+    wrong = entries.of(*MANIFESTS) & entries.has("sequence_number") & (least > own)
+    return entries.first(
+        wrong,
+        lambda row: f"min_sequence_number is {least[row]}, expected at most the sequence_number {own[row]}",
+    )
+
+
 def one_sequence_number_on_manifests(entries: CheckedEntries) -> str | None:
     data, file = entries.numbers("sequence_number"), entries.numbers("file_sequence_number")
     wrong = entries.of(*MANIFESTS) & (data != file)
@@ -205,6 +247,11 @@ def equality_ids_exactly_on_equality_deletes(entries: CheckedEntries) -> str | N
             "equality_ids is set, expected null: only type 2 has it",
         )
     )
+
+
+def encoding_only_on_deletes(entries: CheckedEntries) -> str | None:
+    wrong = entries.has("encoding") & ~entries.of(POSITION_DELETES, EQUALITY_DELETES)
+    return entries.first(wrong, "encoding is set, expected null: only types 1 and 2 have one")
 
 
 def referenced_file_on_vectors(entries: CheckedEntries) -> str | None:
@@ -256,18 +303,22 @@ def sequence_numbers_unless_added(entries: CheckedEntries) -> str | None:
 ENTRY_RULES: Sequence[Rule] = (
     known_status,
     known_content_type,
-    known_file_format,
+    file_format_of_content,
     no_negative_sizes,
     vector_exactly_on_vectors,
     inline_or_stored,
     offset_with_size,
+    vector_within_file,
     no_inline_data_vector,
     location_unless_inline,
     file_size_with_location,
     manifest_stats_exactly_on_manifests,
+    counts_of_manifests_add_up,
+    min_sequence_number_not_above,
     one_sequence_number_on_manifests,
     sort_order_only_on_data,
     equality_ids_exactly_on_equality_deletes,
+    encoding_only_on_deletes,
     referenced_file_on_vectors,
     row_ids_only_on_data,
     mixed_specs_only_on_manifests,

@@ -39,9 +39,16 @@ def live_leaf(root: Root, leaf: Leaf, reader: LeafReader) -> pa.Table:
             path=leaf.location,
         )
     try:
-        return unmasked(inherited(entries, leaf), root.mask(leaf, reader))
+        live = unmasked(inherited(entries, leaf), root.mask(leaf, reader))
     except FormatError as error:
         raise error.at(leaf.location) from None
+    if len(live) != leaf.live_entries:
+        raise FormatError(
+            f"leaf has {len(live)} live entries, expected {leaf.live_entries}, as manifest_stats and the "
+            "manifest vector in the root say",
+            path=leaf.location,
+        )
+    return live
 
 
 def inherited(entries: pa.Table, leaf: Leaf) -> pa.Table:

@@ -41,6 +41,26 @@ def one_live_vector_per_manifest(entries: CheckedEntries) -> str | None:
     )
 
 
+def one_replaced_vector_per_manifest(entries: CheckedEntries) -> str | None:
+    """The vector that a commit replaces stays for one snapshot."""
+    wrong = _repeated(entries, entries.of(MANIFEST_DV) & ~entries.is_live, "referenced_file")
+    return entries.first(
+        wrong,
+        lambda row: f"{entries.value(row, 'referenced_file')} has two DELETED manifest vectors, expected one",
+    )
+
+
+def no_deleted_manifests(entries: CheckedEntries) -> str | None:
+    """A leaf has no net change: what a commit removes of it is in a manifest vector."""
+    wrong = entries.of(*MANIFESTS) & ~entries.is_live
+    return entries.first(wrong, "manifest is DELETED, expected a manifest vector that masks its entries")
+
+
+def row_ids_of_data_files(entries: CheckedEntries) -> str | None:
+    wrong = entries.of(DATA) & entries.is_live & ~entries.has("first_row_id")
+    return entries.first(wrong, "first_row_id is null in the root, expected a number")
+
+
 def one_live_vector_per_data_file(entries: CheckedEntries) -> str | None:
     wrong = _repeated(entries, entries.of(POSITION_DELETES) & entries.is_live, "referenced_file")
     return entries.first(
@@ -73,19 +93,20 @@ def affinity_to_live_data_manifests(entries: CheckedEntries) -> str | None:
 
 
 def vector_within_manifest(entries: CheckedEntries) -> str | None:
-    """A manifest vector has no more positions than its leaf has entries."""
+    """A manifest vector has no more positions than its leaf has entries that are not DELETED."""
     manifests = np.flatnonzero(entries.of(*MANIFESTS) & entries.is_live)
     names = one_chunk(entries.table.column("location")).take(pa.array(manifests))
     index = pc.index_in(one_chunk(entries.table.column("referenced_file")), value_set=names)
     at = index.fill_null(-1).to_numpy(zero_copy_only=False)
+    files = entries.numbers("added_files_count") + entries.numbers("existing_files_count")
     counts = entries.numbers("record_count")
-    limits = np.where(at >= 0, counts[manifests[at]] if len(manifests) else 0, 0)
+    limits = np.where(at >= 0, files[manifests[at]] if len(manifests) else 0, 0)
     wrong = entries.of(MANIFEST_DV) & entries.is_live & (at >= 0) & (counts > limits)
     return entries.first(
         wrong,
         lambda row: (
             f"manifest vector has {counts[row]} positions, expected at most {limits[row]}, the "
-            "entries of its manifest"
+            "entries of its manifest that are not DELETED"
         ),
     )
 
@@ -93,6 +114,9 @@ def vector_within_manifest(entries: CheckedEntries) -> str | None:
 ROOT_RULES: Sequence[Rule] = (
     explicit_tracking,
     one_live_vector_per_manifest,
+    one_replaced_vector_per_manifest,
+    no_deleted_manifests,
+    row_ids_of_data_files,
     one_live_vector_per_data_file,
     each_file_once,
     vectors_of_live_manifests,
