@@ -38,6 +38,7 @@ from delvec.iceberg.tree.mark import TREE_VERSION
 from delvec.iceberg.tree.measured_columns import of_metadata
 from delvec.iceberg.tree.snapshot_root import next_snapshot
 from delvec.iceberg.tree.stored_tree import NewTreeFiles
+from delvec.iceberg.tree.upgrade import first_roots, gets_trees, verify_alone
 from delvec.iceberg.updated_metadata import apply_updates, parsed
 from delvec.row_delta import Committed, Outcome, RowDelta, Unknown, VersionTaken, with_statistics
 from delvec.storage import Storage, in_parallel
@@ -86,8 +87,18 @@ def commit(
     try:
         after = _after(metadata, updates, attempt.now_ms)
         changes = entry_changes(storage, base, after, _measured(storage, delta, after), attempt)
+        verify_alone(metadata, updates, has_files=len(changes.entries) > 0)
         if len(changes.entries):
             updates += _snapshot_updates(attempt, after, changes)
+        elif gets_trees(metadata, updates):
+            updates += first_roots(
+                metadata,
+                updates,
+                storage=storage,
+                locations=base.locations,
+                put=attempt.put,
+                now_ms=attempt.now_ms,
+            )
         if not updates and not base.is_draft:
             return Committed(base.version, commit_metrics(delta, changes.entries))
     except DelvecError:
@@ -99,7 +110,7 @@ def commit(
     except DelvecError:
         _discard(attempt)
         raise
-    version = attempt.snapshot_id if len(changes.entries) else _head(base, after)
+    version = attempt.snapshot_id if len(changes.entries) else _head(base, after, updates)
     match outcome:
         case Swapped():
             return Committed(version, commit_metrics(delta, changes.entries))
@@ -110,9 +121,13 @@ def commit(
             return VersionTaken(version)
 
 
-def _head(base: Snapshot, after: TableMetadata) -> int:
-    """The snapshot that the branch is at: another one after a restore."""
-    ref = after.refs.get(base.opened.ref or MAIN)
+def _head(base: Snapshot, after: TableMetadata, updates: Sequence[Update]) -> int:
+    """The snapshot that the branch is at: another one after a restore, or an upgrade to version 4."""
+    branch = base.opened.ref or MAIN
+    for update in reversed(updates):
+        if update["action"] == "set-snapshot-ref" and update["ref-name"] == branch:
+            return int(update["snapshot-id"])
+    ref = after.refs.get(branch)
     return base.version if ref is None else ref.snapshot_id
 
 

@@ -6,9 +6,9 @@ Iceberg's own library makes one too. `main` stays without a snapshot.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from typing import Any
 
-from delvec.iceberg.locations import Locations
 from delvec.iceberg.manifest_list import MANIFESTS_SCHEMA
 from delvec.iceberg.manifest_list_writer import write_manifest_list
 from delvec.iceberg.metadata import TableMetadata
@@ -19,12 +19,11 @@ from delvec.iceberg.swaps import metadata_folder
 from delvec.iceberg.tree.entries import ROOT_CONTENT, no_entries
 from delvec.iceberg.tree.manifest_file import ManifestFile, write_manifest
 from delvec.iceberg.tree.mark import TREE_VERSION
-from delvec.storage import Storage
 
 
-def store_empty_snapshot(storage: Storage, metadata: TableMetadata, now_ms: int) -> tuple[Update, str]:
-    """Store the manifest list or the root of a snapshot without files. Returns the update that adds the
-    snapshot to the table, and where the file is.
+def store_empty_snapshot(metadata: TableMetadata, put: Callable[[str, bytes], None], now_ms: int) -> Update:
+    """Store the manifest list or the root of a snapshot without files, through ``put``. Returns the update
+    that adds the snapshot to the table.
     """
     snapshot_id, sequence = new_snapshot_id(metadata), metadata.last_sequence_number + 1
     first_row_id = (metadata.next_row_id or 0) if metadata.format_version >= 3 else None
@@ -42,8 +41,7 @@ def store_empty_snapshot(storage: Storage, metadata: TableMetadata, now_ms: int)
             format_version=metadata.format_version,
         )
     recorded = f"{metadata_folder(metadata)}/snap-{snapshot_id}-1-{uuid.uuid4()}.{ending}"
-    place = Locations(metadata.location).resolve(recorded)
-    storage.put(place, data)
+    put(recorded, data)
     snapshot: dict[str, Any] = {
         "snapshot-id": snapshot_id,
         "sequence-number": sequence,
@@ -54,4 +52,4 @@ def store_empty_snapshot(storage: Storage, metadata: TableMetadata, now_ms: int)
     }
     if first_row_id is not None:
         snapshot |= {"first-row-id": first_row_id, "added-rows": 0}
-    return add_snapshot(snapshot), place
+    return add_snapshot(snapshot)

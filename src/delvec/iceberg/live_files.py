@@ -48,7 +48,7 @@ class LiveFiles(LiveEntries):
     ) -> None:
         self._storage = storage
         self._locations = locations
-        super().__init__(_manifests(storage, locations, record), specs)
+        super().__init__(listed_manifests(storage, locations, record), specs)
         self._verify_specs()
 
     def facts(self, entries: pa.Table, schema: Schema) -> EntryFacts:
@@ -133,7 +133,7 @@ class LiveFiles(LiveEntries):
                 )
 
 
-def _manifests(storage: Storage, locations: Locations, record: SnapshotRecord | None) -> pa.Table:
+def listed_manifests(storage: Storage, locations: Locations, record: SnapshotRecord | None) -> pa.Table:
     """The manifests of a snapshot, as ``manifest_list.MANIFESTS_SCHEMA``; none for a table without one."""
     if record is None:
         return manifest_list.MANIFESTS_SCHEMA.empty_table()

@@ -25,6 +25,7 @@ from delvec.iceberg.schema import field_ids
 from delvec.iceberg.schema_evolution import evolved
 from delvec.iceberg.schema_json import known_fields, render_schema
 from delvec.iceberg.tree.mark import RESERVED as MARKS
+from delvec.iceberg.version_features import WRITABLE_VERSIONS
 from delvec.row_delta import MetadataChange
 from delvec.schema import Schema
 
@@ -131,9 +132,9 @@ def _version_after(metadata: TableMetadata, requested: dict[str, str | None]) ->
         return old
     text = requested.pop(FORMAT_VERSION)
     version = int(text) if isinstance(text, str) and text.strip().isdecimal() else None
-    if version is None or (version != old and version not in (2, 3)):
+    if version is None or (version not in WRITABLE_VERSIONS and version != old):
         raise UnsupportedFeatureError(
-            f"{FORMAT_VERSION} is {text!r}, expected 2 or 3: {metadata.location}",
+            f"{FORMAT_VERSION} is {text!r}, expected 2, 3 or 4: {metadata.location}",
             feature=f"format version {text}",
         )
     if version < old:

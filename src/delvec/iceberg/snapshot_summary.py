@@ -68,6 +68,12 @@ def empty_summary() -> dict[str, str]:
     }
 
 
+def unchanged_summary(previous: Mapping[str, str]) -> dict[str, str]:
+    """The summary of a snapshot with the files of the previous one."""
+    kept = {name: previous[name] for name in (*_TOTALS, *_KEY_TOTALS) if name in previous}
+    return {"changed-partition-count": "0", **kept}
+
+
 def summary(entries: pa.Table, previous: Mapping[str, str] | None) -> dict[str, str]:
     """The counts of the new and removed ``entries``, and the totals, if the ``previous`` summary has them.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -30,6 +30,7 @@ from delvec.iceberg.ref_updates import created_ref, dropped_ref
 from delvec.iceberg.refs import NO_SNAPSHOT
 from delvec.iceberg.snapshot import Opened, Snapshot
 from delvec.iceberg.swaps import clock_ms, discard
+from delvec.iceberg.tree.upgrade import Put, first_roots, gets_trees
 from delvec.iceberg.tree_nodes import snapshot_tree
 from delvec.iceberg.version_features import verify_writable_version
 from delvec.iceberg.winners import won
@@ -201,26 +202,16 @@ class IcebergTable:
 
     def create_ref(self, new: NewRef) -> None:
         """Make a branch or tag, by default at the newest snapshot of the ref that this table is at."""
-        at, stored = self._ref or MAIN, list[str]()
+        at = self._ref or MAIN
 
-        def make_updates(metadata: TableMetadata) -> Sequence[Update]:
-            discard(self.storage, stored)  # of an attempt that another writer was faster than
-            stored.clear()
-            return created_ref(metadata, new, at, empty_snapshot=lambda: empty_snapshot(metadata))
+        def make_updates(metadata: TableMetadata, put: Put) -> Sequence[Update]:
+            def empty_snapshot() -> Update:
+                verify_writable_version(metadata.format_version, self.location)
+                return store_empty_snapshot(metadata, put, clock_ms())
 
-        def empty_snapshot(metadata: TableMetadata) -> Update:
-            verify_writable_version(metadata.format_version, self.location)
-            update, place = store_empty_snapshot(self.storage, metadata, clock_ms())
-            stored.append(place)
-            return update
+            return created_ref(metadata, new, at, empty_snapshot=empty_snapshot)
 
-        try:
-            self._commit_updates(f"create {new.kind}", make_updates)
-        except StorageError:
-            raise  # it may be committed
-        except DelvecError:
-            discard(self.storage, stored)
-            raise
+        self._commit_stored(f"create {new.kind}", make_updates)
 
     def drop_ref(self, name: str, kind: str | None = None, *, if_exists: bool = False) -> None:
         """Drop a branch or tag; ``kind``: refuse one of the other kind."""
@@ -231,7 +222,22 @@ class IcebergTable:
     def upgrade(self, format_version: int) -> None:
         """Give the table a later format version; one that it has already changes nothing."""
         change = MetadataChange(properties={FORMAT_VERSION: str(format_version)})
-        self._commit_updates("upgrade", lambda metadata: updates_of(metadata, change))
+
+        def make_updates(metadata: TableMetadata, put: Put) -> Sequence[Update]:
+            updates = updates_of(metadata, change)
+            if not gets_trees(metadata, updates):
+                return updates
+            roots = first_roots(
+                metadata,
+                updates,
+                storage=self.storage,
+                locations=Locations(metadata.location, self.storage.root if self._relocate else None),
+                put=put,
+                now_ms=clock_ms(),
+            )
+            return [*updates, *roots]
+
+        self._commit_stored("upgrade", make_updates)
 
     def retention_rules(self) -> RetentionRules:
         """How vacuum treats the table."""
@@ -261,6 +267,32 @@ class IcebergTable:
         """Refuse a location with another table's metadata, as ``formats.AloneInLocation``."""
         path, metadata = self._newest.read()
         return old_metadata.verify_alone(self.storage, path, metadata, metadata_files, table_folders)
+
+    def _commit_stored(
+        self, operation: str, make_updates: Callable[[TableMetadata, Put], Sequence[Update]]
+    ) -> None:
+        """Commit updates that refer to new files, which are deleted if they are not committed."""
+        stored: list[str] = []
+
+        def attempt(metadata: TableMetadata) -> Sequence[Update]:
+            discard(self.storage, stored)  # of an attempt that another writer was faster than
+            stored.clear()
+            locations = Locations(metadata.location, self.storage.root if self._relocate else None)
+
+            def put(recorded: str, data: bytes) -> None:
+                place = locations.resolve(recorded)
+                stored.append(place)
+                self.storage.put(place, data)
+
+            return make_updates(metadata, put)
+
+        try:
+            self._commit_updates(operation, attempt)
+        except StorageError:
+            raise  # it may be committed
+        except DelvecError:
+            discard(self.storage, stored)
+            raise
 
     def _commit_updates(self, operation: str, make_updates: MakeUpdates) -> None:
         commit_updates(self._newest, make_updates, operation=operation)
