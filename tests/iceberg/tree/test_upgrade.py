@@ -1,0 +1,281 @@
+"""Upgrades to format version 4: what is written, what the first root has, and what goes on afterwards."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+import naive_tree
+from delvec.detect import open_table
+from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.iceberg.tree.manifest_file import read_manifest
+from delvec.ref_changes import NewRef
+from delvec.row_delta import Committed, MetadataChange, Verb
+from iceberg_tables.commits import Model, avro
+from iceberg_tables.trees import LIMITS, read_blob
+
+
+class UpgradedModel(Model):
+    """A table that was of version 2 or 3. Its naive reader reads Avro leaves too."""
+
+    def root_entries(self):
+        metadata = self.metadata()
+        (place,) = [
+            snapshot["root-manifest"]
+            for snapshot in metadata["snapshots"]
+            if snapshot["snapshot-id"] == metadata["current-snapshot-id"]
+        ]
+        return naive_tree.parquet_entries(Path(place).read_bytes())
+
+    def live(self):
+        return naive_tree.live_entries(self.root_entries(), read_leaf, read_blob)
+
+    def check_naive(self):
+        found = {one.name: one for one in self.live() if one.content == naive_tree.DATA}
+        assert found.keys() == self.files.keys()
+        plan = open_table(str(self.root)).snapshot().plan()
+        own = {
+            row["raw_location"]: (row["data_sequence"], row["file_sequence"], row["first_row_id"])
+            for row in plan.files.to_pylist()
+        }
+        assert own == {
+            name: (one.sequence, one.file_sequence, one.first_row_id) for name, one in found.items()
+        }
+        ids = [n for one in found.values() for n in range(one.first_row_id, one.first_row_id + one.rows)]
+        assert len(ids) == len(set(ids))
+        assert max(ids, default=-1) < self.metadata()["next-row-id"]
+
+
+def read_leaf(place):
+    data = Path(place).read_bytes()
+    return avro_leaf(place) if data.startswith(b"Obj") else naive_tree.parquet_entries(data)
+
+
+def avro_leaf(place):
+    """The entries of an Avro manifest, by their ordinals."""
+    names = {"location": "file_path", "content_type": "content", "first_row_id": "first_row_id"}
+    names |= {"record_count": "record_count", "referenced_file": "referenced_data_file"}
+    tracking = ("status", "snapshot_id", "sequence_number", "file_sequence_number")
+    return [
+        {name: entry.get(name) for name in tracking}
+        | {name: entry["data_file"].get(source) for name, source in names.items()}
+        for entry in avro(place)
+    ]
+
+
+def files_of(root):
+    return {path: path.read_bytes() for path in Path(root).rglob("*") if path.is_file()}
+
+
+def history(root, version=3, *, partitioned=True, **properties):
+    """Three appends, a delete and a removal."""
+    model = UpgradedModel(root, version, partitioned=partitioned, **properties)
+    paths = []
+    for p in (1, 2, 3):
+        files = [model.new_file(4, p), model.new_file(3, p)]
+        model.commit(add=files, verb=Verb.APPEND)
+        paths += [path for path, _, _ in files]
+    model.commit(delete={paths[0]: [1], paths[4]: [0, 2]}, verb=Verb.DELETE)
+    model.commit(remove=[paths[3]], verb=Verb.DELETE)
+    return model, paths
+
+
+def plan_of(model):
+    return [
+        (row["raw_location"], row["data_sequence"], row["file_sequence"], row["first_row_id"])
+        for row in model.snapshot.plan().files.to_pylist()
+    ]
+
+
+@pytest.mark.parametrize("partitioned", [True, False])
+def test_every_manifest_is_carried_and_nothing_is_written_anew(tmp_path, partitioned):
+    model, _ = history(tmp_path / "t", partitioned=partitioned)
+    before, planned, listed = files_of(model.root), plan_of(model), model.manifests()
+    old = model.metadata()
+    model.table.upgrade(4)
+    after, new = files_of(model.root), model.metadata()
+    assert {path: after[path] for path in before if path.name != "version-hint.text"} == {
+        path: data for path, data in before.items() if path.name != "version-hint.text"
+    }
+    added = sorted(path.name.split(".", 1)[1] for path in after.keys() - before.keys())
+    assert added == ["metadata.json", "parquet"]
+    assert sorted(plan_of(model)) == sorted(planned)
+    model.check_plan()
+    model.check_naive()
+    root = model.root_entries()
+    assert [entry["status"] for entry in root] == [naive_tree.EXISTING] * len(listed)
+    for entry, (_, manifest) in zip(root, listed, strict=True):
+        assert entry["location"] == manifest["manifest_path"]
+        assert entry["file_size_in_bytes"] == manifest["manifest_length"]
+        assert entry["content_type"] == 3 + manifest["content"]
+        assert entry["snapshot_id"] == manifest["added_snapshot_id"]
+        assert entry["sequence_number"] == entry["file_sequence_number"] == manifest["sequence_number"]
+        assert entry["first_row_id"] == manifest["first_row_id"]
+        for name in ("added", "existing", "deleted"):
+            for kind in ("files", "rows"):
+                assert entry[f"{name}_{kind}_count"] == manifest[f"{name}_{kind}_count"]
+        assert entry["record_count"] == len(avro(manifest["manifest_path"]))
+    assert (new["format-version"], new["properties"]["delvec.tree-profile"]) == (4, "seed-1")
+    assert new["properties"]["delvec.tree-since"] == str(old["last-sequence-number"])
+    assert new["snapshots"][:-1] == old["snapshots"]
+    assert new["snapshot-log"][:-1] == old["snapshot-log"]
+    last, previous = new["snapshots"][-1], old["snapshots"][-1]
+    assert last["sequence-number"] == old["last-sequence-number"] + 1
+    assert (last["parent-snapshot-id"], last["added-rows"]) == (previous["snapshot-id"], 0)
+    assert "manifest-list" not in last
+    totals = {name: value for name, value in previous["summary"].items() if name.startswith("total-")}
+    assert last["summary"].items() >= {"operation": "replace", **totals}.items()
+    if partitioned:
+        assert [field["expr-id"] for field in new["partition-specs"][0]["fields"]] == [2]
+
+
+def test_statistics_of_partitions_prune_avro_leaves(tmp_path):
+    model, _ = history(tmp_path / "t")
+    model.table.upgrade(4)
+    root = read_manifest(Path(model.snapshot.record.root_manifest).read_bytes(), "root").entries
+    bounds = [
+        (row["content_stats"]["2"]["lower_bound"], row["content_stats"]["2"]["upper_bound"])
+        for row in root.to_pylist()
+        if row["content_type"] == 3
+    ]
+    assert sorted(bounds) == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_older_snapshots_are_read_by_their_lists(tmp_path):
+    model, _ = history(tmp_path / "t")
+    planned = {
+        snapshot["snapshot-id"]: model.table.snapshot(snapshot["snapshot-id"]).plan().files.to_pylist()
+        for snapshot in model.metadata()["snapshots"]
+    }
+    model.table.upgrade(4)
+    table = open_table(str(model.root))
+    for number, files in planned.items():
+        assert table.snapshot(number).plan().files.to_pylist() == files
+    model.commit(add=[model.new_file(2)], verb=Verb.APPEND)
+    for number, files in planned.items():
+        assert table.snapshot(number).plan().files.to_pylist() == files
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_commits_go_on_with_manifest_vectors_on_avro_leaves(tmp_path, version, seed):
+    rng = random.Random(seed)
+    model, paths = history(tmp_path / "t", version)
+    model.table.upgrade(4)
+    model.check_plan()
+    change = MetadataChange(properties={LIMITS["root_data_files"]: "2", LIMITS["root_deletes"]: "1"})
+    if seed:
+        model.commit(metadata=change, verb=Verb.ALTER)
+    model.commit(remove=[paths[0]], verb=Verb.DELETE)  # masks its entry, and that of its delete file
+    masks = [entry for entry in model.root_entries() if entry["content_type"] == naive_tree.MASK]
+    assert masks
+    assert all(mask["referenced_file"].endswith(".avro") for mask in masks)
+    model.check_plan()
+    model.check_naive()
+    for _ in range(6):
+        live = sorted(model.files)
+        chosen = rng.sample(live, min(len(live), 2))
+        positions = {
+            path: [min(set(range(len(model.files[path][0]))) - model.files[path][1])] for path in chosen[1:]
+        }
+        model.commit(add=[model.new_file(3, rng.randrange(4))], remove=chosen[:1], delete=positions)
+        model.check_plan()
+        model.check_naive()
+
+
+def test_a_table_of_version_2_gets_row_ids(tmp_path):
+    model, _ = history(tmp_path / "t", 2)
+    model.table.upgrade(4)
+    model.check_plan()
+    model.check_naive()
+    new = model.metadata()
+    records = sum(len(rows) for rows, _ in model.files.values())
+    assert new["next-row-id"] >= records
+    last = new["snapshots"][-1]
+    assert (last["first-row-id"], last["added-rows"]) == (0, new["next-row-id"])
+
+
+def test_each_branch_gets_a_root_and_tags_stay(tmp_path):
+    model, _ = history(tmp_path / "t")
+    first, second = [snapshot["snapshot-id"] for snapshot in model.metadata()["snapshots"][:2]]
+    model.table.create_ref(NewRef("old", "branch", second))
+    model.table.create_ref(NewRef("v1", "tag", first))
+    branch = model.table.on_ref("old").snapshot().plan().files.to_pylist()
+    model.table.upgrade(4)
+    table, metadata = open_table(str(model.root)), model.metadata()
+    names = ("raw_location", "data_sequence", "first_row_id")
+
+    def chosen(files):
+        return sorted(tuple(file[name] for name in names) for file in files)
+
+    snapshot = table.on_ref("old").snapshot()
+    assert snapshot.record.root_manifest is not None
+    assert snapshot.record.parent_id == second
+    assert chosen(snapshot.plan().files.to_pylist()) == chosen(branch)
+    assert table.on_ref("v1").snapshot().version == first
+    assert len(metadata["snapshots"]) == 7
+    model.check_plan()
+
+
+def test_an_empty_table_has_no_snapshot_to_carry(tmp_path):
+    model = UpgradedModel(tmp_path / "t", 3)
+    model.table.upgrade(4)
+    assert model.metadata()["snapshots"] == []
+    model.commit(add=[model.new_file(2)], verb=Verb.APPEND)
+    model.check_plan()
+    model.check_naive()
+    model.table.upgrade(4)  # changes nothing
+
+
+def test_setting_the_property_upgrades_in_one_swap(tmp_path):
+    model, _ = history(tmp_path / "t")
+    change = MetadataChange(properties={"format-version": "4"})
+    outcome = model.commit(metadata=change, verb=Verb.ALTER)
+    assert isinstance(outcome, Committed)
+    metadata = model.metadata()
+    assert (metadata["format-version"], metadata["current-snapshot-id"]) == (4, outcome.version)
+    assert "root-manifest" in metadata["snapshots"][-1]
+    model.check_plan()
+    model.check_naive()
+
+
+def test_an_upgrade_and_a_change_of_files_are_two_commits(tmp_path):
+    model, _ = history(tmp_path / "t")
+    before = files_of(model.root)
+    delta = model.delta(add=[model.new_file(2)], metadata=MetadataChange(properties={"format-version": "4"}))
+    with pytest.raises(InvalidOperationError, match="upgrade the table first"):
+        model.table.commit(model.snapshot, delta)
+    assert [path for path in files_of(model.root).keys() - before.keys() if "metadata" in path.parts] == []
+
+
+def test_there_is_no_way_back(tmp_path):
+    model, _ = history(tmp_path / "t")
+    model.table.upgrade(4)
+    with pytest.raises(InvalidOperationError, match="cannot get an older one"):
+        model.table.upgrade(3)
+    with pytest.raises(UnsupportedFeatureError, match="expected 2, 3 or 4"):
+        model.table.upgrade(5)
+
+
+def test_an_upgrade_that_another_writer_was_faster_than_is_made_again(tmp_path, monkeypatch):
+    model, _ = history(tmp_path / "t")
+    other = UpgradedModel.of(model.root, 3)
+    other.files, other._next = model.files, 900
+    table, commit = open_table(str(model.root)), type(model.table._newest.pointer).commit
+    raced = []
+
+    def slow(self, storage, base, updates):
+        if not raced:
+            raced.append(base)
+            other.commit(add=[other.new_file(2)], verb=Verb.APPEND)
+        return commit(self, storage, base, updates)
+
+    monkeypatch.setattr(type(table._newest.pointer), "commit", slow)
+    table.upgrade(4)
+    monkeypatch.undo()
+    model.check_plan()
+    model.check_naive()
+    roots = [path for path in model.root.rglob("*.parquet") if path.parent.name == "metadata"]
+    assert len(roots) == 1, "the root of the first attempt is deleted"
