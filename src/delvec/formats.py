@@ -275,6 +275,17 @@ class Upgradable(Protocol):
         ...
 
 
+@runtime_checkable
+class Exportable(Protocol):
+    """A table whose newest version can be described in an older form of its metadata."""
+
+    def export(self, place: str | None = None, *, format_version: int = ...) -> str:
+        """Write metadata of this format version for the same data files at another place, which is returned.
+        Refuses a place that has a table.
+        """
+        ...
+
+
 def on_ref(table: Table, ref: str | None, kind: str | None = None) -> Table:
     """The table at a branch or tag; without one, as it is. Refuses a format that has neither."""
     return table if ref is None else with_refs(table, ref).on_ref(ref, kind)

@@ -607,6 +607,20 @@ class Table:
         """Give the table a later version of its format. No file is written again. There is no way back."""
         formats.upgrade(self._table, format_version)
 
+    def export(self, format_version: int = 3, location: str | None = None) -> str:
+        """Describe the newest version by metadata that every engine reads, for the same data files. Returns
+        the location, by default beside the table.
+
+        Only tables whose own metadata other engines cannot read need it: Iceberg tables of version 4. The
+        export does not see later commits, and a vacuum of this table can delete files that it names.
+        """
+        if not isinstance(self._table, formats.Exportable):
+            raise UnsupportedFeatureError(
+                f"{self.format} tables need no export, every engine reads them: {self.location}",
+                feature="export",
+            )
+        return self._table.export(location, format_version=format_version)
+
     def files(self) -> DataFrame:
         """The live data files: location, size, rows, deleted rows, partition values."""
         verify_running(self._spark)

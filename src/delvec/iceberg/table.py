@@ -30,6 +30,7 @@ from delvec.iceberg.ref_updates import created_ref, dropped_ref
 from delvec.iceberg.refs import NO_SNAPSHOT
 from delvec.iceberg.snapshot import Opened, Snapshot
 from delvec.iceberg.swaps import clock_ms, discard
+from delvec.iceberg.tree.export import EXPORT_VERSION, export
 from delvec.iceberg.tree.upgrade import Put, first_roots, gets_trees
 from delvec.iceberg.tree_nodes import snapshot_tree
 from delvec.iceberg.version_features import verify_writable_version
@@ -238,6 +239,10 @@ class IcebergTable:
             return [*updates, *roots]
 
         self._commit_stored("upgrade", make_updates)
+
+    def export(self, place: str | None = None, *, format_version: int = EXPORT_VERSION) -> str:
+        """Write metadata of version 3 for the newest snapshot's files at another place, which is returned."""
+        return export(self.snapshot(), place, format_version=format_version)
 
     def retention_rules(self) -> RetentionRules:
         """How vacuum treats the table."""
