@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 from connector_rows import connector_rows
+from damaged_bytes import mutated
 from delvec.errors import DelvecError
 from delvec.iceberg.manifest_cache import MANIFESTS
 from iceberg_tables import IcebergWriter
@@ -68,24 +69,6 @@ def original(request, tmp_path_factory):
     table.commit()
     assert multiset(connector_rows(table.root)) == multiset(table.rows())
     return table
-
-
-def mutated(rng, data):
-    """Bytes flipped, overwritten, cut off, left out or doubled."""
-    broken = bytearray(data)
-    match rng.randrange(4):
-        case 0:
-            return bytes(broken[: rng.randrange(len(broken))])
-        case 1:
-            for _ in range(rng.choice((1, 1, 2, 8))):
-                broken[rng.randrange(len(broken))] ^= 1 << rng.randrange(8)
-        case 2:
-            place = rng.randrange(len(broken))
-            broken[place : place + rng.randrange(1, 9)] = rng.randbytes(rng.randrange(9))
-        case 3:
-            start, stop = sorted((rng.randrange(len(broken)), rng.randrange(len(broken))))
-            broken[start:start] = broken[start:stop][:200]
-    return bytes(broken)
 
 
 def mutated_tree(rng, tree):
