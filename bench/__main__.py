@@ -25,6 +25,7 @@ from bench import (
     requests,
     rewrite_deletes,
     scan,
+    tree,
     vacuum,
     vectors,
     write,
@@ -81,6 +82,7 @@ BENCHES: dict[str, Callable[..., list[Section]]] = {
     "vacuum": vacuum.bench,
     "optimize": optimize.bench,
     "planning": planning.bench,
+    "tree": tree.bench,
 }
 # Those of Spark take half an hour and both official jars: asked for by name.
 BY_DEFAULT = ("vectors", "log")

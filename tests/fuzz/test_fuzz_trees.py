@@ -24,7 +24,8 @@ from delvec.errors import DelvecError
 from delvec.iceberg.tree.entries import CONTENT_STATS
 from delvec.iceberg.tree.manifest_file import ManifestFile, read_manifest, write_manifest
 from delvec.iceberg.tree.stored_tree import TREE_MANIFESTS
-from iceberg_tables.trees import TreeModel
+from delvec.row_delta import MetadataChange
+from iceberg_tables.trees import LIMITS, TreeModel
 
 CASES = 80 * int(os.environ.get("DELVEC_FUZZ_SCALE", "1"))
 MAX_CASE_SECONDS = 5.0
@@ -41,13 +42,15 @@ def model(tmp_path_factory):
     """A table with files and vectors in the root and in leaves, and manifest vectors, inline and stored."""
     root = tmp_path_factory.mktemp("fuzz") / "t"
     limits = {"root_data_files": 2, "root_deletes": 1, "leaf_entries": 4, "affiliated_entries": 1}
-    table, rng = TreeModel(root, inline_bytes=60, **limits), random.Random(5)
+    table, rng = TreeModel(root, **limits), random.Random(5)
+    stored = MetadataChange(properties={LIMITS["inline_bytes"]: "0"})
     for step in range(9):
         live = sorted(table.files)
         chosen = rng.sample(live, min(len(live), 3))
         delete = {path: [0, 2] for path in chosen[1:] if not table.files[path][1]}
         added = [table.new_file(4, rng.randrange(3)) for _ in range(3)]
-        table.commit(add=added, remove=chosen[:1] if step % 2 else [], delete=delete)
+        removed = chosen[:1] if step % 2 else []
+        table.commit(add=added, remove=removed, delete=delete, metadata=stored if step == 6 else None)
     table.check()
     kinds = Counter(entry["content_type"] for entry in table.root_entries() if entry["status"] != 2)
     assert kinds.keys() >= {3, 4, 5}, kinds
