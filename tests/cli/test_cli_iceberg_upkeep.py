@@ -89,14 +89,18 @@ def test_upgrade(delvec, no_spark, writer):
     run = delvec("upgrade", writer.root, "--yes")
     assert "2 → 3" in run.out
     assert delvec("show", writer.root, "--json").json["details"]["format version"] == 3
+    run = delvec("upgrade", writer.root, "--format-version", "4", "--yes", "--json")
+    assert (run.json["before"], run.json["after"]) == (3, 4)
+    assert delvec("verify", writer.root).code == 0
+    assert "data manifest" in delvec("tree", writer.root).out
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "problem"),
     [
         ([], 2, "no terminal to confirm on: pass --yes"),
-        (["--yes", "--format-version", "1"], 5, "format-version is '1', expected 2 or 3"),
-        (["--yes", "--format-version", "4"], 5, "format-version is '4', expected 2 or 3"),
+        (["--yes", "--format-version", "1"], 5, "format-version is '1', expected 2, 3 or 4"),
+        (["--yes", "--format-version", "5"], 5, "format-version is '5', expected 2, 3 or 4"),
         (["--yes", "--format-version", "x"], 2, "'--format-version'"),
     ],
 )

@@ -238,15 +238,15 @@ def test_properties(table_of):
 
 def test_upgrades(table_of):
     writer = table_of(version=1)
-    for version in (2, 3):
+    for version in (2, 3, 4):
         change = MetadataChange(properties={"format-version": str(version)})
         expected = [{"action": "upgrade-format-version", "format-version": version}]
         assert updates(writer, change) == expected
 
 
-@pytest.mark.parametrize("text", ["4", "1", "three", None])
+@pytest.mark.parametrize("text", ["5", "1", "three", None])
 def test_versions_that_cannot_be_written(table_of, text):
-    with pytest.raises(UnsupportedFeatureError, match=r"format-version is .*, expected 2 or 3"):
+    with pytest.raises(UnsupportedFeatureError, match=r"format-version is .*, expected 2, 3 or 4"):
         updates(table_of(), MetadataChange(properties={"format-version": text}))
 
 

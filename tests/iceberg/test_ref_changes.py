@@ -195,9 +195,9 @@ def test_upgrade(tmp_path, old, new):
     assert table.snapshot().format_version == new
 
 
-@pytest.mark.parametrize("version", [0, 4, -3])
+@pytest.mark.parametrize("version", [0, 5, -3])
 def test_versions_that_are_not_there(table, version):
-    with pytest.raises(UnsupportedFeatureError, match=f"format-version is '{version}', expected 2 or 3"):
+    with pytest.raises(UnsupportedFeatureError, match=f"format-version is '{version}', expected 2, 3 or 4"):
         formats.upgrade(table, version)
 
 

@@ -98,7 +98,7 @@ def _writable(metadata: TableMetadata, updates: Sequence[Update]) -> dict[str, A
         upgrades = bool(updates) and updates[0]["action"] == "upgrade-format-version"
         if not upgrades or updates[0]["format-version"] not in DRAFT_VERSIONS:
             raise UnsupportedFeatureError(
-                f"tables of format version {metadata.format_version} are not written, expected 2 or 3: "
+                f"tables of format version {metadata.format_version} are not written, expected 2, 3 or 4: "
                 f"upgrade(format_version=2) makes this one a table of version 2: {metadata.location}",
                 feature=f"writing format version {metadata.format_version}",
             )

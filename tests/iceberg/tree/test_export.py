@@ -122,14 +122,14 @@ def test_a_location_with_a_table_or_in_the_table_is_refused(tmp_path):
     place = tmp_path / "view"
     model.table.export(str(place))
     before = files_of(tmp_path)
-    with pytest.raises(InvalidOperationError, match="there is a table already"):
+    with pytest.raises(InvalidOperationError, match="has files already"):
         model.table.export(str(place))
     for inside in (model.root, model.root / "view", tmp_path):
         with pytest.raises(InvalidOperationError, match="expected one outside of the table"):
             model.table.export(str(inside))
     (tmp_path / "delta/_delta_log").mkdir(parents=True)
     (tmp_path / "delta/_delta_log/00000000000000000000.json").write_text("{}")
-    with pytest.raises(InvalidOperationError, match="there is a table already"):
+    with pytest.raises(InvalidOperationError, match="has files already"):
         model.table.export(str(tmp_path / "delta"))
     (tmp_path / "delta/_delta_log/00000000000000000000.json").unlink()
     assert files_of(tmp_path) == before

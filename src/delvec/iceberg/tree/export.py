@@ -52,7 +52,7 @@ _NOT_EXPORTED = frozenset({*RESERVED, *PROPERTIES, *DELETE_PROPERTIES, METADATA_
 
 def export(snapshot: Snapshot, place: str | None = None, *, format_version: int = EXPORT_VERSION) -> str:
     """Write the metadata; the location of the exported table. ``place``: by default beside the table, with
-    ``-v3`` after its name. Refuses a location that has a table.
+    ``-v3`` after its name. Refuses a location with files.
     """
     if format_version != EXPORT_VERSION:
         raise UnsupportedFeatureError(
@@ -83,18 +83,18 @@ def export(snapshot: Snapshot, place: str | None = None, *, format_version: int 
 
 
 def _verify_free(storage: Storage, snapshot: Snapshot) -> None:
-    """Refuse a location with a table, and one in the table's own folder, where a vacuum would delete it."""
+    """Refuse a location with files, as a table has, and one in the table's own folder, where a vacuum would delete it."""
     home = snapshot.location
     if storage.root == home or location.relative(home, storage.root) or location.relative(storage.root, home):
         raise InvalidOperationError(
             f"location of the export is {storage.root}, expected one outside of the table {home}"
         )
-    if storage.list_folder(FOLDER) or storage.list_folder("_delta_log"):
+    if storage.list():
         raise _taken(storage)
 
 
 def _taken(storage: Storage) -> InvalidOperationError:
-    return InvalidOperationError(f"there is a table already, expected a location without one: {storage.root}")
+    return InvalidOperationError(f"location of an export has files already, expected none: {storage.root}")
 
 
 @dataclass(slots=True)
