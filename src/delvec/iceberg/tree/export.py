@@ -83,7 +83,7 @@ def export(snapshot: Snapshot, place: str | None = None, *, format_version: int 
 
 
 def _verify_free(storage: Storage, snapshot: Snapshot) -> None:
-    """Refuse a location with files, as a table has, and one in the table's own folder, where a vacuum would delete it."""
+    """Refuse a location with files, and one in the table's own folder, where a vacuum would delete it."""
     home = snapshot.location
     if storage.root == home or location.relative(home, storage.root) or location.relative(storage.root, home):
         raise InvalidOperationError(
