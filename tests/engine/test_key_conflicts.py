@@ -151,20 +151,20 @@ SLOW = (
 @pytest.fixture(scope="module")
 def templates(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Two files: ids 1 to 4, and 5 to 8."""
-    made: dict[tuple[int, str], Path] = {}
+    made: dict[tuple[int, str, str], Path] = {}
 
-    def template(version: int, mode: str) -> Path:
-        if (version, mode) not in made:
+    def template(version: int, mode: str, gate: str = "false") -> Path:
+        if (version, mode, gate) not in made:
             place = tmp_path_factory.mktemp("keys") / "t"
             rows = spark.createDataFrame(BASE[:4], DDL).coalesce(1)
             # Only DELETE writes files again: key deletes of such a table would find their rows first.
-            properties = {"write.update.mode": mode}
+            properties = {"write.update.mode": mode, "write.delete.equality-vector.enabled": gate}
             table = Table.create(
                 spark, str(place), rows, format="iceberg", format_version=version, properties=properties
             )
             table.append(spark.createDataFrame(BASE[4:], DDL).coalesce(1))
-            made[version, mode] = place
-        return made[version, mode]
+            made[version, mode, gate] = place
+        return made[version, mode, gate]
 
     return template
 
@@ -208,6 +208,30 @@ def test_position_files(spark, templates, restored, tmp_path, case):
     place = templates(2, "merge-on-read")
     restored(place, tmp_path / "copy")
     first, second, how = CASES[case]
+    assert race(spark, str(place), first, second)[0] == how
+
+
+KEY_STATEMENT = deleting("id IN (2, 7)", lambda row: row[0] in (2, 7))
+VECTOR_CASES: dict[str, tuple[Statement, Statement, str]] = {
+    "position delete, key deleted": (deleting_keys(2), DELETE, TOP),
+    "key delete, row deleted": (DELETE, deleting_keys(2, 4), TOP),
+    "upsert, upsert": CASES["upsert, upsert"],
+    "compaction, key deleted": (deleting_keys(2, 6), COMPACT, TOP),
+    "compaction, DELETE of keys": (KEY_STATEMENT, COMPACT, TOP),
+    "DELETE of keys, row appended": (APPEND, KEY_STATEMENT, TOP),
+    "DELETE of keys, row updated": (UPDATE, KEY_STATEMENT, TOP),
+    "DELETE of keys, compaction": (COMPACT, KEY_STATEMENT, TOP),
+    "update, DELETE of keys": (KEY_STATEMENT, UPDATE, AGAIN),
+    "merge, DELETE of keys": (KEY_STATEMENT, merging((2, 25), (10, 100)), AGAIN),
+}
+
+
+@pytest.mark.parametrize("case", VECTOR_CASES)
+def test_vectors_of_keys(spark, templates, restored, tmp_path, case):
+    """On tables whose DELETE statements store keys."""
+    place = templates(3, "merge-on-read", "true")
+    restored(place, tmp_path / "copy")
+    first, second, how = VECTOR_CASES[case]
     assert race(spark, str(place), first, second)[0] == how
 
 
