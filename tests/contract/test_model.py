@@ -16,7 +16,7 @@ from delvec import detect
 from delvec.errors import InvalidOperationError
 from delvec.spark import find_rows
 from delvec.verify import verify_table
-from rows import multiset, read_rows
+from rows import multiset
 from scanning import collected, plain
 from verbs_model import (
     KEY,
@@ -151,7 +151,7 @@ class Run:
         for version, rows in self.versions.items():
             names = table.snapshot(version).schema
             held = [{field.name: row[field.name] for field in names} for row in rows]
-            self.same(read_rows(table.snapshot(version).plan(), table.storage), held)
+            self.same(self.kind.rows_at(table, version), held)
 
     def verify_by_others(self) -> None:
         from delvec.table import Table

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rows import multiset
+from rows import multiset, read_rows
 from scanning import collected, plain
 
 # What a test may ask of a table, in words that belong to no format.
@@ -63,6 +63,7 @@ class Kind(ABC):
     ``numbered``: versions count up from 0, and each change of metadata is one. Tests of other kinds compare
     versions by their order only.
     ``rare``: tests of the kind that are not of the core are slow.
+    ``update``: the operation of an UPDATE that records deleted rows, in the table's history.
     ``abilities``: what a test may need that is marked ``needs``.
     """
 
@@ -72,6 +73,7 @@ class Kind(ABC):
     writes: bool = field(default=True, kw_only=True)
     numbered: bool = field(default=True, kw_only=True)
     rare: bool = field(default=False, kw_only=True)
+    update: str = field(default="UPDATE", kw_only=True)
     abilities: frozenset[str] = field(default=frozenset(), kw_only=True)
     readers: tuple[Reader, ...] = field(default=(), kw_only=True)
     format: str = field(default="", kw_only=True)
@@ -84,6 +86,10 @@ class Kind(ABC):
         except KeyError:
             return False
         return True
+
+    def rows_at(self, table: Any, version: int) -> list[dict[str, Any]]:
+        """The rows of a version of a format's table, read without Spark."""
+        return read_rows(table.snapshot(version).plan(), table.storage)
 
     def number(self, table: Any, version: int) -> int:
         """Which version of the table this is, from 0: that of its creation."""
