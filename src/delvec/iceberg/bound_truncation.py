@@ -40,6 +40,15 @@ def cut_upper(bounds: pa.Array, length: int | None) -> pa.Array:
     return pc.replace_with_mask(bounds, is_long, above)
 
 
+def upper_of_prefix(bounds: pa.Array) -> pa.Array:
+    """Upper bounds above all values that start with ``bounds``, which another writer may have cut."""
+    if not _is_cut(bounds):
+        return bounds
+    next_above: Callable[[Any], Any] = next_text if pa.types.is_string(bounds.type) else next_bytes
+    values = [None if value is None else next_above(value) for value in bounds.to_pylist()]
+    return pa.array(values, bounds.type)
+
+
 def next_text(text: str) -> str | None:
     """The first string of at most this length that is above all strings that start with ``text``."""
     for end in range(len(text), 0, -1):

@@ -14,6 +14,7 @@ import pytest
 from condition_cases import CUT, KINDS, LAST_CHARACTER, ZONES, random_case, value_of
 from delvec.errors import FormatError, UnsupportedFeatureError
 from delvec.footers.statistics import measure
+from delvec.iceberg.bound_truncation import upper_of_prefix
 from delvec.iceberg.json_object import JsonObject
 from delvec.iceberg.partitions import bind_specs
 from delvec.iceberg.stats_writer import measured_columns
@@ -455,3 +456,11 @@ def test_facts_of_columns_that_have_none():
     assert (facts.count, facts.record_count.to_pylist(), facts.tight.to_pylist()) == (1, [10], [False])
     leaf = TreeFacts(entries([None], columns.stats_type, content_type=e.DATA_MANIFEST), columns)
     assert leaf.record_count.to_pylist() == [None]
+
+
+def test_bounds_of_other_writers_may_be_cut():
+    """The upper bound is then above all values that start with it."""
+    texts = upper_of_prefix(pa.array(["ab", None, "a\U0010ffff", "\U0010ffff"]))
+    assert texts.to_pylist() == ["ac", None, "b", None]
+    assert upper_of_prefix(pa.array([b"\x01\xff", b"\xff"])).to_pylist() == [b"\x02", None]
+    assert upper_of_prefix(pa.array([7])).to_pylist() == [7]

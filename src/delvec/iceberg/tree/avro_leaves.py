@@ -14,7 +14,7 @@ import pyarrow.types as pt
 
 from delvec.chunked import one_chunk
 from delvec.errors import FormatError
-from delvec.iceberg.bound_truncation import next_bytes, next_text
+from delvec.iceberg.bound_truncation import upper_of_prefix
 from delvec.iceberg.delete_scopes import PUFFIN, referenced_files
 from delvec.iceberg.live_files import typed_partition
 from delvec.iceberg.manifest import DATA_FILE, EQUALITY_DELETES, POSITION_DELETES, Manifest
@@ -85,7 +85,7 @@ def _statistics(manifest: Manifest, columns: MeasuredColumns, spec_id: int) -> p
                 for name in ("lower_bounds", "upper_bounds")
             )
             if lower.type.equals(kind):
-                parts |= {LOWER: _without_nan(lower), UPPER: _above(_without_nan(upper))}
+                parts |= {LOWER: _without_nan(lower), UPPER: upper_of_prefix(_without_nan(upper))}
         found[field_id] = column_stats(parts, kind, len(entries))
     counts = one_chunk(entries.column("record_count"))
     for item in columns.expressions.get(spec_id, ()):
@@ -101,14 +101,3 @@ def _without_nan(bounds: pa.Array) -> pa.Array:
     if not pt.is_floating(bounds.type):
         return bounds
     return pc.if_else(pc.fill_null(pc.is_nan(bounds), False), pa.scalar(None, bounds.type), bounds)  # noqa: FBT003
-
-
-def _above(bounds: pa.Array) -> pa.Array:
-    """Upper bounds that are above all values that start with a recorded one."""
-    if pt.is_string(bounds.type):
-        texts = bounds.to_pylist()
-        return pa.array([None if text is None else next_text(text) for text in texts], bounds.type)
-    if pt.is_binary(bounds.type):
-        values = bounds.to_pylist()
-        return pa.array([None if value is None else next_bytes(value) for value in values], bounds.type)
-    return bounds

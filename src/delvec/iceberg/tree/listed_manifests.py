@@ -18,6 +18,7 @@ import pyarrow.types as pt
 from delvec.chunked import one_chunk
 from delvec.errors import FormatError
 from delvec.iceberg import manifest_list
+from delvec.iceberg.bound_truncation import upper_of_prefix
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.manifest import read_manifest
 from delvec.iceberg.manifest_facts import summaries_at
@@ -142,7 +143,7 @@ def _of_field(
     lower, upper = (decode(items.field(name), item.field.type) for name in ("lower", "upper"))
     parts = dict.fromkeys(STATISTICS)
     if lower.type.equals(kind):
-        parts |= {LOWER: lower, UPPER: upper}
+        parts |= {LOWER: lower, UPPER: upper_of_prefix(upper)}  # as `manifest_facts` takes them
     some_null, some_nan = items.field("contains_null"), items.field("contains_nan")
     unknown = pa.scalar(None, pa.int64())
     parts[VALUES] = one_chunk(values)
