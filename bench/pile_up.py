@@ -54,7 +54,7 @@ def _scans(run: Run, engine: Engine, commits: int | None) -> list[Figure]:
     took = run.times({form: way(form) for form in (VECTORS, ROWS_OF_KEYS)}, same=(VECTORS, ROWS_OF_KEYS))
     if commits == 0:
         _PLAIN["scan"] = min(took.values())
-    what = "after rewrite_deletes" if commits is None else f"{commits:,} commits"
+    what = "after rewrite_deletes" if commits is None else f"commits: {commits:,}"
     ratio = took[VECTORS] / _PLAIN["scan"]
     return [Figure(f"scan, {what}", as_seconds(took[VECTORS]), as_seconds(took[ROWS_OF_KEYS]), ratio)]
 

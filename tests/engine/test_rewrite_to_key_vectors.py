@@ -258,11 +258,13 @@ def test_what_the_table_must_allow(spark, tmp_path):
 def test_a_dry_run_reads_no_delete(spark, tmp_path):
     table = Lake(tmp_path / "t")
     table.delete(1)
+    table.delete(on=("id", "v"), keys=[{"id": 2, "v": "old"}])
     for path in table.root.rglob("*equality.parquet"):
         path.unlink()
     stored = sorted(table.root.rglob("*"))
     result = opened(spark, table).rewrite_deletes(to=TO, dry_run=True)
     assert (result.dry_run, result.removed, result.keys) == (True, {"equality files": 1}, 0)
+    assert (result.kept, result.refused) == (1, {"the key has several columns": 1})
     assert (result.version, sorted(table.root.rglob("*"))) == (table.head.id, stored)
 
 

@@ -45,8 +45,8 @@ def rewrite_to_key_vectors(
     """
     factory = _factory(target, rewrite)
     selection = _selected(target, rewrite)
-    keys = RewrittenKeys() if dry_run else _rewritten(factory, selection)
-    gone = selection.unused | (selection.chosen if dry_run else _mask(keys.removed, selection))
+    keys = _rewritten(factory, selection, dry_run=dry_run)
+    gone = selection.unused | _mask(keys.removed, selection)
     result = _result(target, rewrite, selection, gone, keys)
     if dry_run or not gone.any():
         return replace(result, dry_run=dry_run)
@@ -127,8 +127,10 @@ def _selected(target: Target, rewrite: DeleteRewrite) -> _Selection:
     return _Selection(plan, equality, chosen, ~used, files)
 
 
-def _rewritten(factory: DeleteWriterFactory, selection: _Selection) -> RewrittenKeys:
-    """The rewritten deletes of all columns; ``removed`` are rows of ``_Selection.equality``."""
+def _rewritten(factory: DeleteWriterFactory, selection: _Selection, *, dry_run: bool) -> RewrittenKeys:
+    """The rewritten deletes of all columns; ``removed`` are rows of ``_Selection.equality``. A dry run reads
+    none of them.
+    """
     refused: Counter[str] = Counter()
     parts: list[RewrittenKeys] = []
     field_ids = selection.equality.column("field_ids").to_pylist()
@@ -138,6 +140,8 @@ def _rewritten(factory: DeleteWriterFactory, selection: _Selection) -> Rewritten
         reason = None if not chosen.any() else _refusal(factory, ids)
         if reason is not None:
             refused[reason] += int(chosen.sum())
+        elif dry_run:
+            parts.append(RewrittenKeys(removed=tuple(np.flatnonzero(chosen).tolist())))
         elif chosen.any():
             parts.append(_of_column(factory, selection, ids[0], np.flatnonzero(same & ~selection.unused)))
     for part in parts:
