@@ -139,7 +139,8 @@ class Generator:
 def write_rows(spark: Any, name: str, rows: int) -> None:
     """An Iceberg table with the rows, by Iceberg-Spark."""
     table = f"{CATALOG}.bench.{name}"
-    properties = f"'format-version' = '3', 'write.distribution-mode' = 'none', '{GATE}' = 'true'"
+    modes = ", ".join(f"'write.{verb}.mode' = 'merge-on-read'" for verb in ("delete", "update", "merge"))
+    properties = f"'format-version' = '3', 'write.distribution-mode' = 'none', '{GATE}' = 'true', {modes}"
     spark.sql(f"CREATE TABLE {table} ({SCHEMA}) USING iceberg TBLPROPERTIES ({properties})")
     spark.range(0, rows, 1, FILES).selectExpr(*COLUMNS).writeTo(table).append()
 
