@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deleted_rows import deleted_rows
+from deleted_rows import DeletedByValue, deleted_rows
 from delvec.bitmap import Bitmap
 from delvec.plan import ReadSchema, ScanPlan
 from delvec.schema import Array, DataType, Field, Map, Primitive, Struct, arrow_type
@@ -24,9 +24,12 @@ FIELD_ID = b"PARQUET:field_id"
 
 def read_table(plan: ScanPlan, storage: Any) -> pa.Table:
     """The live rows of all files of the plan, under their logical names, types and order."""
-    deleted = deleted_rows(storage, plan)
+    deleted, by_value = deleted_rows(storage, plan), DeletedByValue(storage, plan)
     shape = pa.schema([pa.field(f.name, arrow_type(f.type)) for f in plan.schema])
-    parts = [_read_file(plan, *each) for each in zip(plan.files.to_pylist(), deleted, strict=True)]
+    parts = [
+        _read_file(plan, file, rows, by_value, number)
+        for number, (file, rows) in enumerate(zip(plan.files.to_pylist(), deleted, strict=True))
+    ]
     return pa.concat_tables([shape.empty_table(), *(part.cast(shape) for part in parts)])
 
 
@@ -51,7 +54,9 @@ def _comparable(value: Any) -> Any:
     return value
 
 
-def _read_file(plan: ScanPlan, file: Mapping[str, Any], deleted: Bitmap) -> pa.Table:
+def _read_file(
+    plan: ScanPlan, file: Mapping[str, Any], deleted: Bitmap, by_value: DeletedByValue, number: int
+) -> pa.Table:
     read_schema = plan.read_schemas[file["read_schema"]]
     held = pq.ParquetFile(_local(file["location"]), coerce_int96_timestamp_unit="us").read()
     if file["record_count"] is not None:
@@ -60,7 +65,7 @@ def _read_file(plan: ScanPlan, file: Mapping[str, Any], deleted: Bitmap) -> pa.T
     table = pa.table(columns, names=[field.name for field in read_schema.schema])
     keep = np.ones(held.num_rows, dtype=bool)
     keep[deleted.to_numpy()] = False
-    return table.filter(pa.array(keep))
+    return table.filter(pa.array(keep & ~by_value.of(number, table)))
 
 
 def _local(location: str) -> str:

@@ -346,11 +346,30 @@ class Merge:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteKeys:
+    """``rows``: the keys, in the columns ``on``; none of them twice."""
+
+    rows: list[Row]
+    columns: Mapping[str, str]
+    on: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """``order_by``: the column of ``rows`` whose largest value wins; the table does not have it."""
+
+    rows: list[Row]
+    columns: Mapping[str, str]
+    on: tuple[str, ...]
+    order_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SetProperties:
     properties: Mapping[str, str]
 
 
-Step = Append | Overwrite | Delete | Update | Merge | SetProperties
+Step = Append | Overwrite | Delete | Update | Merge | DeleteKeys | Upsert | SetProperties
 
 
 @dataclass(slots=True)
@@ -381,6 +400,10 @@ class Model:
                 return self._update(step)
             case Merge():
                 return self._merge(step)
+            case DeleteKeys():
+                return self._delete_keys(step)
+            case Upsert():
+                return self._upsert(step)
         return Effect()
 
     def stored(self, row: Row) -> Row:
@@ -427,6 +450,37 @@ class Model:
         self.rows = [row for row in self.rows if id(row) not in taken]
         metrics = {"numDeletedRows": len(gone)}
         return Effect([("delete", row) for row in gone], metrics, commits=bool(gone))
+
+    def _delete_keys(self, step: DeleteKeys) -> Effect:
+        gone = self._without_keys(step.on, step.rows)
+        metrics = {
+            "numKeys": len({_key_of(step.on, row) for row in step.rows}),
+            "numDeletedRows": len(gone),
+        }
+        return Effect([("delete", row) for row in gone], metrics, commits=bool(gone))
+
+    def _upsert(self, step: Upsert) -> Effect:
+        last: dict[str, Row] = {}
+        for row in step.rows:
+            key = _key_of(step.on, row)
+            if key in last and step.order_by is None:
+                return Effect(refused=True)
+            if key not in last or row[step.order_by] > last[key][step.order_by]:  # type: ignore[index]
+                last[key] = row
+        new = [self.stored({n: v for n, v in row.items() if n in self.columns}) for row in last.values()]
+        gone = self._without_keys(step.on, last.values())
+        self.rows = self.rows + new
+        changes = [("delete", row) for row in gone] + [("insert", row) for row in new]
+        metrics = {"numKeys": len(new), "numDeletedRows": len(gone), "numOutputRows": len(new)}
+        return Effect(changes, metrics, commits=bool(changes))
+
+    def _without_keys(self, on: Sequence[str], rows: Iterable[Row]) -> list[Row]:
+        """Delete the rows that have one of the keys, and return them. Null equals null."""
+        keys = {_key_of(on, row) for row in rows}
+        gone = [row for row in self.rows if _key_of(on, row) in keys]
+        taken = {id(row) for row in gone}
+        self.rows = [row for row in self.rows if id(row) not in taken]
+        return gone
 
     def _update(self, step: Update) -> Effect:
         effect, rows = Effect(), []
@@ -508,6 +562,10 @@ class Model:
         return [self._changed(dict.fromkeys(self.columns), clause.values, sides)]
 
 
+def _key_of(on: Sequence[str], row: Row) -> str:
+    return repr([row[name] for name in on])
+
+
 def _chosen(step: Merge, kind: str, sides: Sides) -> Clause | None:
     for clause in step.clauses:
         if clause.kind == kind and (clause.condition is None or clause.condition.holds(sides)):
@@ -539,7 +597,12 @@ def _value(rng: random.Random, kind: str) -> Any:
 
 def random_step(rng: random.Random, model: Model) -> Step:
     refs = references(model.columns, TARGET)
-    match rng.choice(["append", "delete", "delete", "update", "update", "merge", "merge", "overwrite"]):
+    verbs = ["append", "delete", "delete", "update", "update", "merge", "merge", "overwrite"]
+    match rng.choice([*verbs, "delete_keys", "upsert", "upsert"]):
+        case "delete_keys":
+            return random_delete_keys(rng, model)
+        case "upsert":
+            return random_upsert(rng, model)
         case "append":
             return random_append(rng, model)
         case "delete":
@@ -550,6 +613,41 @@ def random_step(rng: random.Random, model: Model) -> Step:
         case "merge":
             return random_merge(rng, model)
     return random_overwrite(rng, model)
+
+
+_KEY_KINDS = frozenset(("int", "long", "text", "place", "date", "moment", "decimal", "flag"))
+_ORDER = "order_of_rows"
+
+
+def random_on(rng: random.Random, model: Model) -> tuple[str, ...]:
+    """The columns of a key: the key column, others of types that keys may have, or both."""
+    others = [name for name, kind in model.columns.items() if kind in _KEY_KINDS and name != KEY]
+    more = rng.sample(others, rng.randrange(min(2, len(others)) + 1)) if rng.random() < 0.5 else []
+    names = [*more, *([KEY] if not more or rng.random() < 0.5 else [])]
+    return tuple(rng.sample(names, len(names)))
+
+
+def random_delete_keys(rng: random.Random, model: Model) -> DeleteKeys:
+    on = random_on(rng, model)
+    columns = {name: model.columns[name] for name in on}
+    keys = [dict(row) for row in random_rows(rng, columns, rng.choice([0, 1, 3, 8]))]
+    keys += [{name: row[name] for name in on} for row in rng.sample(model.rows, min(2, len(model.rows)))]
+    return DeleteKeys(keys, columns, on)
+
+
+def random_upsert(rng: random.Random, model: Model) -> Upsert:
+    on = random_on(rng, model)
+    names = rng.sample(list(model.columns), len(model.columns))
+    left_out = [name for name in names if name not in on and rng.random() < 0.1]
+    columns = {name: model.columns[name] for name in names if name not in left_out}
+    rows = random_rows(rng, columns, rng.choice([0, 1, 4, 12]))
+    if rng.random() < 0.8:  # otherwise a key may be there twice
+        rows = list({_key_of(on, row): row for row in rows}.values())
+    if rng.random() < 0.3:
+        order = rng.sample(range(100), len(rows))
+        rows = [row | {_ORDER: number} for row, number in zip(rows, order, strict=True)]
+        return Upsert(rows, columns | {_ORDER: "int"}, on, _ORDER)
+    return Upsert(rows, columns, on)
 
 
 def random_append(rng: random.Random, model: Model) -> Append:
@@ -681,6 +779,10 @@ def run_by_delvec(
             return table.update(_paths(values), where and condition(where.sql))
         case SetProperties(properties):
             return table.set_properties(properties)
+        case DeleteKeys(rows, columns, on):
+            return table.delete_keys(_frame(spark, rows, columns, files), on=list(on))
+        case Upsert(rows, columns, on, order_by):
+            return table.upsert(_frame(spark, rows, columns, files), list(on), order_by)
         case Merge(rows, columns, on, clauses):
             builder = table.merge(_frame(spark, rows, columns, files), on.sql)
             for clause in clauses:

@@ -26,12 +26,14 @@ from writers.statements import (
     CREATE,
     DDL,
     DELETE,
+    DELETE_KEYS,
     MERGE,
     OPTIMIZE,
     OVERWRITE,
     PROPERTIES,
     PURGE,
     UPDATE,
+    UPSERT,
     VACUUM,
     Row,
     Statement,
@@ -134,6 +136,10 @@ def performed(spark: Any, table: Any, statement: Statement) -> Any:
             return table.delete(statement.condition)
         case verb if verb == UPDATE:
             return table.update(statement.assignments, statement.condition)
+        case verb if verb == DELETE_KEYS:
+            return table.delete_keys(rows, on="id")
+        case verb if verb == UPSERT:
+            return table.upsert(rows, on="id")
         case verb if verb == OVERWRITE:
             return table.overwrite(rows, where=statement.condition)
         case verb if verb == OPTIMIZE:

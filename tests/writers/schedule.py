@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator
 from writers.statements import (
     APPEND,
     DELETE,
+    DELETE_KEYS,
     MERGE,
     OPTIMIZE,
     OVERWRITE,
     PURGE,
     UPDATE,
+    UPSERT,
     Row,
     Statement,
     Term,
@@ -23,7 +25,15 @@ KEYS = 48
 """Few enough for two writers to meet on a row often, many enough for them not to meet always."""
 
 _MOST_STATEMENTS = 100_000  # of a writer: tokens must be unique
-_WEIGHTS = {APPEND: 4, DELETE: 5, UPDATE: 5, MERGE: 4, OVERWRITE: 2, OPTIMIZE: 2, PURGE: 1}
+_WEIGHTS = {
+    APPEND: 4,
+    DELETE: 5,
+    UPDATE: 5,
+    MERGE: 4,
+    OVERWRITE: 2,
+    OPTIMIZE: 2,
+    PURGE: 1,
+}
 
 
 def first_rows() -> tuple[Row, ...]:
@@ -68,6 +78,16 @@ def _overwrite(chance: random.Random, token: int) -> Statement:
     return Statement(OVERWRITE, token, where=_span(first, length), rows=tuple(row(n, token) for n in new))
 
 
+def _delete_keys(chance: random.Random, token: int) -> Statement:
+    ids = chance.sample(range(KEYS + 8), chance.randint(1, 4))
+    return Statement(DELETE_KEYS, token, rows=tuple(row(number, token) for number in ids))
+
+
+def _upsert(chance: random.Random, token: int) -> Statement:
+    ids = chance.sample(range(KEYS + 8), chance.randint(1, 4))
+    return Statement(UPSERT, token, rows=tuple(row(number, token) for number in ids))
+
+
 def _optimize(chance: random.Random, token: int) -> Statement:
     return Statement(OPTIMIZE, token)
 
@@ -104,4 +124,6 @@ _MAKERS: dict[str, Callable[[random.Random, int], Statement]] = {
     OVERWRITE: _overwrite,
     OPTIMIZE: _optimize,
     PURGE: _purge,
+    DELETE_KEYS: _delete_keys,
+    UPSERT: _upsert,
 }

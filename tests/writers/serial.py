@@ -10,12 +10,14 @@ from writers.statements import (
     APPEND,
     CREATE,
     DELETE,
+    DELETE_KEYS,
     MERGE,
     OPTIMIZE,
     OVERWRITE,
     PROPERTIES,
     PURGE,
     UPDATE,
+    UPSERT,
     VACUUM,
     Row,
     Statement,
@@ -29,6 +31,8 @@ OPERATIONS = {
     OVERWRITE: "WRITE",
     OPTIMIZE: "OPTIMIZE",
     PURGE: "REORG",
+    DELETE_KEYS: "DELETE",
+    UPSERT: "MERGE",
 }
 """The verbs as the history names them."""
 
@@ -117,10 +121,23 @@ def _overwritten(rows: tuple[Row, ...], statement: Statement) -> tuple[tuple[Row
     return left + statement.rows, counts
 
 
+def _without_keys(rows: tuple[Row, ...], statement: Statement) -> tuple[tuple[Row, ...], dict[str, int]]:
+    ids = {row["id"] for row in statement.rows}
+    left = tuple(row for row in rows if row["id"] not in ids)
+    return left, {"numKeys": len(ids), "numDeletedRows": len(rows) - len(left)}
+
+
+def _upserted(rows: tuple[Row, ...], statement: Statement) -> tuple[tuple[Row, ...], dict[str, int]]:
+    left, counts = _without_keys(rows, statement)
+    return left + statement.rows, counts | {"numOutputRows": len(statement.rows)}
+
+
 _CHANGES: dict[str, Any] = {
     APPEND: _appended,
     DELETE: _deleted,
     UPDATE: _updated,
     MERGE: _merged,
     OVERWRITE: _overwritten,
+    DELETE_KEYS: _without_keys,
+    UPSERT: _upserted,
 }

@@ -13,6 +13,7 @@ from typing import Any
 
 DDL = "id BIGINT, p INT, v BIGINT, n BIGINT"
 APPEND, DELETE, UPDATE, MERGE, OVERWRITE = "append", "delete", "update", "merge", "overwrite"
+DELETE_KEYS, UPSERT = "delete_keys", "upsert"
 OPTIMIZE, PURGE = "optimize", "purge"
 CREATE, PROPERTIES, VACUUM = "create", "set_properties", "vacuum"
 ON = "target.id = source.id"
@@ -59,7 +60,7 @@ class Statement:
     token           unique among the statements of a run; stands in the condition's text or in the rows' ``v``
     where           terms that must all hold; None: every row
     moves           an update gives rows another ``p``
-    rows            of an append, an overwrite, a merge's source
+    rows            of an append, an overwrite, an upsert, a merge's source; of a delete of keys: their ids
     delete_from     a merge deletes matched rows that have been updated so often already
     app_version     an append of an application that counts
     merge_schema    the rows of an append may bring columns
