@@ -81,6 +81,7 @@ def commit(
     Raises StorageError if the store or the catalog failed and nothing was committed.
     """
     _verify_delta(base, delta)
+    base = base.to_commit_to()
     metadata = base.metadata
     attempt = _Attempt(storage, base, delta, clock(), new_snapshot_id(metadata), [])
     updates = _metadata_updates(base, delta)

@@ -26,3 +26,9 @@ def live_entries(
         return LiveFiles(storage, locations, record, metadata.specs_in(schema))
     columns = of_metadata(metadata, schema)
     return LiveTree(StoredTree(storage, locations, columns), record, columns)
+
+
+def needs_tree(record: SnapshotRecord | None, metadata: TableMetadata) -> bool:
+    """Whether a commit on top of the snapshot must carry its manifest list into a root."""
+    is_list = record is not None and record.root_manifest is None
+    return is_list and metadata.format_version >= TREE_VERSION

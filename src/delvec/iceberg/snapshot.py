@@ -16,7 +16,7 @@ from delvec.iceberg import commit_retry, planning, write_properties
 from delvec.iceberg.delete_properties import delete_options, may_have_vectors_of_keys
 from delvec.iceberg.file_index import FileIndex
 from delvec.iceberg.live_entries import LiveEntries
-from delvec.iceberg.live_snapshots import live_entries
+from delvec.iceberg.live_snapshots import live_entries, needs_tree
 from delvec.iceberg.locations import Locations
 from delvec.iceberg.metadata import SnapshotRecord, TableMetadata
 from delvec.iceberg.metadata_change import state_after
@@ -27,6 +27,7 @@ from delvec.iceberg.read_schema import ReadSchemas, read_schemas
 from delvec.iceberg.refs import NO_SNAPSHOT
 from delvec.iceberg.rules import write_rules
 from delvec.iceberg.transactions import txn_versions
+from delvec.iceberg.tree.carried_tree import CarriedTree
 from delvec.partition_spec import PartitionSpec
 from delvec.plan import Base, ScanPlan
 from delvec.predicate import Condition
@@ -130,6 +131,17 @@ class Snapshot:
     def files(self) -> FileIndex:
         """The live files. Manifests are read when a plan needs them."""
         return FileIndex(self.live_at(self.record), self.schema, self.specs)
+
+    def to_commit_to(self) -> Snapshot:
+        """The snapshot as the base of a commit. If the table got trees since, it has one too: its files have
+        the same ids.
+        """
+        if self.record is None or not needs_tree(self.record, self.metadata):
+            return self
+        live = CarriedTree(self.storage, self.locations, self.record, self.metadata, self.schema)
+        base = Snapshot(self.opened, self.record, self.schema_id)
+        base.files = FileIndex(live, self.schema, self.specs)
+        return base
 
     def live_at(self, record: SnapshotRecord | None) -> LiveEntries:
         """The live entries of another snapshot of the table, in this one's schema."""

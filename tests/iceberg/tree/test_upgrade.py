@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 import naive_tree
+from delvec import conflicts
+from delvec.deletes.loader import DeleteLoader
 from delvec.detect import open_table
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
+from delvec.iceberg import restore
 from delvec.iceberg.tree.manifest_file import read_manifest
 from delvec.ref_changes import NewRef
-from delvec.row_delta import Committed, MetadataChange, Verb
+from delvec.row_delta import Committed, MetadataChange, Operation, Request, Verb
 from iceberg_tables.commits import Model, avro
 from iceberg_tables.trees import LIMITS, read_blob
 
@@ -279,3 +282,47 @@ def test_an_upgrade_that_another_writer_was_faster_than_is_made_again(tmp_path, 
     model.check_naive()
     roots = [path for path in model.root.rglob("*.parquet") if path.parent.name == "metadata"]
     assert len(roots) == 1, "the root of the first attempt is deleted"
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_commits_to_older_snapshots_carry_their_manifests(tmp_path, version):
+    """A branch at a snapshot from before the upgrade, and a table that is restored to one."""
+    model, paths = history(tmp_path / "t", version)
+    old = model.metadata()["snapshots"][3]["snapshot-id"]  # before the removal of paths[3]
+    before = model.table.snapshot(old).plan()
+    model.table.upgrade(4)
+    newest = model.snapshot
+    outcome = conflicts.commit(
+        model.table,
+        newest,
+        restore.state_at(newest, model.table.snapshot(old), Request(Operation.RESTORE)).delta,
+        conflicts.ReadsNoRows(),
+    )
+    assert isinstance(outcome, conflicts.Settled)
+    assert model.snapshot.version == old
+    added, removed = model.new_file(2), paths[5]
+    delta = model_delta(model, add=[added], remove=[removed], delete={paths[3]: [0]})
+    assert isinstance(model.table.commit(model.snapshot, delta), Committed)
+    snapshot = open_table(str(model.root)).snapshot()
+    assert snapshot.record.root_manifest is not None
+    found = {row["raw_location"]: row["record_count"] for row in snapshot.plan().files.to_pylist()}
+    expected = {row["raw_location"]: row["record_count"] for row in before.files.to_pylist()}
+    del expected[removed]
+    assert found == expected | {added[0]: 2}
+    assert list(model.table.findings(snapshot)) == []
+    deleted = DeleteLoader(snapshot.storage).by_file(snapshot.plan())
+    by_path = {
+        row["raw_location"]: list(deleted.get(row["file_id"], ()))
+        for row in snapshot.plan().files.to_pylist()
+    }
+    assert {path: positions for path, positions in by_path.items() if positions} == {
+        paths[0]: [1],
+        paths[3]: [0],
+        paths[4]: [0, 2],
+    }
+
+
+def model_delta(model, **changes):
+    """A delta of a snapshot that the model does not follow."""
+    model.files = {path: ([None] * 9, set()) for path in changes["delete"]} | model.files
+    return model.delta(**changes)

@@ -46,7 +46,7 @@ from delvec.iceberg.tree.live import live_leaf, root_files
 from delvec.iceberg.tree.measured_columns import MeasuredColumns
 from delvec.iceberg.tree.partition_overlap import may_share_partition
 from delvec.iceberg.tree.partition_tuples import partition_columns
-from delvec.iceberg.tree.root import Leaf, empty_root
+from delvec.iceberg.tree.root import Leaf, Root, empty_root
 from delvec.iceberg.tree.stored_tree import StoredTree
 from delvec.iceberg.tree.tree_facts import TreeFacts
 from delvec.predicate import Condition
@@ -80,13 +80,23 @@ _COLUMNS = {
 class LiveTree(LiveEntries):
     """The live files of a snapshot with a root manifest; without a ``record``, of a table without rows.
 
-    ``leaves``: for each row of ``manifests`` the leaf; None for the root.
+    ``leaves``: for each row of ``manifests`` the leaf; None for the root. ``root``: that of the record by
+    default.
     """
 
-    def __init__(self, stored: StoredTree, record: SnapshotRecord | None, columns: MeasuredColumns) -> None:
+    def __init__(
+        self,
+        stored: StoredTree,
+        record: SnapshotRecord | None,
+        columns: MeasuredColumns,
+        *,
+        root: Root | None = None,
+    ) -> None:
         self.stored = stored
         self.record = record
-        self.root = empty_root(columns.stats_type) if record is None else stored.root(record)
+        if root is None:
+            root = empty_root(columns.stats_type) if record is None else stored.root(record)
+        self.root = root
         self.columns = columns
         rows = [
             row

@@ -1,6 +1,7 @@
 """The root of the snapshot that a commit makes: stores it with the leaves and manifest vectors it needs.
 
-The base is a snapshot with a tree, or a table without a snapshot. A commit that is tried again starts from
+The base is a snapshot with a tree, a table without a snapshot, or a snapshot with a manifest list, which the
+root then carries. A commit that is tried again starts from
 the winner's root: its delta names files there, by the winner's live entries.
 """
 
@@ -12,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from delvec.chunked import Rows
-from delvec.errors import UnsupportedFeatureError
 from delvec.iceberg.live_entries import LiveEntries
 from delvec.iceberg.manifest_changes import Removals
 from delvec.iceberg.metadata import TableMetadata
+from delvec.iceberg.tree.carried_tree import CarriedTree
 from delvec.iceberg.tree.commit import TreeChange, TreeCommit, next_root
 from delvec.iceberg.tree.entries import united
 from delvec.iceberg.tree.limits import TreeLimits
@@ -39,26 +40,17 @@ def next_snapshot(
     """The root after ``added`` entries, a table for each spec and content, and ``removals``. Stores its
     leaves, not the root itself. ``after``, ``columns``: the metadata as it will be.
     """
-    tree = verified_tree(live, after.location)
+    assert isinstance(live, LiveTree), "the base of a commit to a table with trees has one"
+    tree = live
     removed, masked = _removed(tree, removals)
     change = TreeChange(
         united([tree_entries(table, columns) for table in added if len(table)], columns.stats_type),
         removed,
         masked,
     )
-    commit = Commit(snapshot_id, after.last_sequence_number + 1, after.next_row_id or 0, columns.stats_type)
+    next_row_id = max(after.next_row_id or 0, tree.next_row_id if isinstance(tree, CarriedTree) else 0)
+    commit = Commit(snapshot_id, after.last_sequence_number + 1, next_row_id, columns.stats_type)
     return next_root(tree.root, change, commit, files=files, limits=TreeLimits.of(after.properties))
-
-
-def verified_tree(live: LiveEntries, location: str) -> LiveTree:
-    """The live entries of a base that a tree can follow."""
-    if not isinstance(live, LiveTree):
-        raise UnsupportedFeatureError(
-            f"the branch is at a snapshot with a manifest list, expected one with a root manifest: "
-            f"{location}",
-            feature="commits to a snapshot from before the upgrade to format version 4",
-        )
-    return live
 
 
 def _removed(tree: LiveTree, removals: Removals) -> tuple[Rows, dict[str, Rows]]:
