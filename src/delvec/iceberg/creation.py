@@ -57,7 +57,7 @@ def creation_updates(
     texts = {name: value for name, value in requested.items() if value is not None}
     version = _verified_version(format_version, texts.pop(FORMAT_VERSION, None))
     if version < TREE_VERSION and may_have_vectors_of_keys(texts, version):
-        tell_that_gate_is_open(location)
+        tell_that_gate_is_open(location, version)
     columns, last_id = fresh_ids(iceberg_schema(schema, version))
     verify_names(columns, version)
     state = TableState(version, columns, last_id, {**dict.fromkeys(MODES, MERGE_ON_READ), **texts})

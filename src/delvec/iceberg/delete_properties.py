@@ -55,8 +55,10 @@ def may_have_vectors_of_keys(properties: Mapping[str, str], format_version: int)
     return format_version >= VECTORS_SINCE and has_vectors_of_keys(properties, format_version)
 
 
-def tell_that_gate_is_open(location: str) -> None:
-    """A warning in the log, for the user who opens the gate."""
+def tell_that_gate_is_open(location: str, format_version: int) -> None:
+    """A warning in the log, for the user who opens the gate of a table that other engines read."""
+    if format_version >= _ONLY_DELVEC_SINCE:
+        return
     _LOGGER.warning(
         "%s is on: once the table has a vector of keys, only delvec can read it; a reader that ignores the "
         "vector shows deleted rows. To go back, switch it off and rewrite the deletes to vectors of "

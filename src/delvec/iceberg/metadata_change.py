@@ -88,7 +88,7 @@ def updates_of(
     state = state_after(metadata, change)
     opens_gate = may_have_vectors_of_keys(state.properties, state.format_version)
     if opens_gate and not may_have_vectors_of_keys(metadata.properties, metadata.format_version):
-        tell_that_gate_is_open(metadata.location)
+        tell_that_gate_is_open(metadata.location, state.format_version)
     updates: list[Update] = []
     if state.format_version != metadata.format_version:
         updates.append(upgrade_format_version(state.format_version))

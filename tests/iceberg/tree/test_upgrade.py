@@ -16,6 +16,7 @@ from delvec.iceberg import restore
 from delvec.iceberg.tree.manifest_file import read_manifest
 from delvec.ref_changes import NewRef
 from delvec.row_delta import Committed, MetadataChange, Operation, Request, Verb
+from delvec.vacuum import vacuum
 from iceberg_tables.commits import Model, avro
 from iceberg_tables.trees import LIMITS, read_blob
 
@@ -326,3 +327,42 @@ def model_delta(model, **changes):
     """A delta of a snapshot that the model does not follow."""
     model.files = {path: ([None] * 9, set()) for path in changes["delete"]} | model.files
     return model.delta(**changes)
+
+
+@pytest.mark.parametrize("expire", [False, True])
+def test_vacuum_keeps_what_avro_leaves_and_older_snapshots_need(tmp_path, expire):
+    model, paths = history(tmp_path / "t")
+    model.table.upgrade(4)
+    model.commit(add=[model.new_file(2)], remove=[paths[0]], verb=Verb.DELETE)
+    old = None if expire else {
+        snapshot["snapshot-id"]: model.table.snapshot(snapshot["snapshot-id"]).plan().files.num_rows
+        for snapshot in model.metadata()["snapshots"]
+    }  # fmt: skip
+    result = vacuum(open_table(str(model.root)), retain_hours=0 if expire else None, force=True)
+    model.check_plan()
+    model.check_naive()
+    assert list(model.table.findings(open_table(str(model.root)).snapshot())) == []
+    gone = {path for path in paths if not Path(path).exists()}
+    if expire:
+        assert gone == {paths[0], paths[3]}
+        assert len(open_table(str(model.root))._newest.read()[1].snapshots) == 1
+    else:
+        assert (gone, result.files) == (set(), 0)
+        for number, count in old.items():
+            snapshot = open_table(str(model.root)).snapshot(number)
+            plan = snapshot.plan()
+            assert plan.files.num_rows == count
+            assert all(Path(path).exists() for path in plan.files.column("location").to_pylist())
+
+
+def test_a_writer_that_an_upgrade_was_faster_than_runs_again(tmp_path):
+    model, paths = history(tmp_path / "t")
+    base = model.snapshot
+    stale = model.delta(add=[model.new_file(2)], remove=[paths[5]], delete={paths[0]: [2]})
+    open_table(str(model.root)).upgrade(4)
+    outcome = conflicts.commit(open_table(str(model.root)), base, stale, conflicts.ReadsNoRows())
+    assert isinstance(outcome, conflicts.Rerun)
+    assert "it changed the format version to 4" in outcome.message
+    assert outcome.repeatable
+    model.check_plan()
+    model.check_naive()
