@@ -137,10 +137,15 @@ def _fact_text(name: str, value: Any) -> str | None:
         case 0 if " " in name and name.endswith("s"):
             return None  # such as "removed files"
         case int() if name.endswith("s"):
-            return f"{value:,} {name if value != 1 else name.removesuffix('s')}"
+            return f"{value:,} {name if value != 1 else _one(name)}"
         case list() | tuple():
             return f"{name} {', '.join(map(_text, value))}"
     return f"{name} {_text(value)}"
+
+
+def _one(name: str) -> str:
+    """The singular of a name."""
+    return name.replace("leaves", "leaf") if name.endswith("leaves") else name.removesuffix("s")
 
 
 def _text(value: Any) -> str:

@@ -27,7 +27,6 @@ from delvec.iceberg.new_columns import iceberg_schema, verify_names
 from delvec.iceberg.partitions import FIRST_FIELD_ID
 from delvec.iceberg.schema_json import render_schema
 from delvec.iceberg.snapshot import Opened, Snapshot
-from delvec.iceberg.tree.mark import TREE_VERSION
 from delvec.iceberg.updated_metadata import new_metadata, parsed
 from delvec.iceberg.version_features import WRITABLE_VERSIONS
 from delvec.iceberg.write_properties import MERGE_ON_READ, MODES
@@ -56,7 +55,7 @@ def creation_updates(
     requested = verified_properties(properties or {})
     texts = {name: value for name, value in requested.items() if value is not None}
     version = _verified_version(format_version, texts.pop(FORMAT_VERSION, None))
-    if version < TREE_VERSION and may_have_vectors_of_keys(texts, version):
+    if may_have_vectors_of_keys(texts, version):
         tell_that_gate_is_open(location, version)
     columns, last_id = fresh_ids(iceberg_schema(schema, version))
     verify_names(columns, version)
