@@ -9,7 +9,6 @@ from typing import Any
 
 from delta_writer import added, put_file
 from delvec import detect
-from delvec.plan import Base
 from delvec.row_delta import Operation, Read, Request, RowDelta, Verb
 from plans import plan_where
 from rows import read_table
@@ -52,7 +51,7 @@ def compact(location: str, where: str) -> None:
     snapshot = inner.snapshot()
     plan = plan_where(snapshot, where)
     delta = RowDelta(
-        Base(snapshot.version),
+        snapshot.base,
         Request(Operation.COMPACT),
         Read(where),
         Verb.COMPACT,

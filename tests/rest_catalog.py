@@ -20,7 +20,7 @@ def rest_catalog(
 
     ``settings``: of Hadoop (``fs.…``) and of the catalog (another ``warehouse``). ``jars``: what these need.
     """
-    classes = ":".join(map(str, [*rest_catalog_jars(), *jars]))
+    classes = ":".join(map(str, [*jars, *rest_catalog_jars()]))  # Iceberg's test jar has a stub of s3a
     warehouse.mkdir(parents=True, exist_ok=True)
     command = ["java", "-cp", classes, str(_PROGRAM), str(warehouse)]
     with (warehouse / "server.log").open("wb") as log:

@@ -6,7 +6,8 @@ It reads what a plan says and nothing else, so a wrong plan gives wrong rows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -61,11 +62,52 @@ def _read_file(
     held = pq.ParquetFile(_local(file["location"]), coerce_int96_timestamp_unit="us").read()
     if file["record_count"] is not None:
         assert held.num_rows == file["record_count"], file["location"]
+    if read_schema.by_id and not _has_ids(held.schema):
+        assert read_schema.names is not None, file["location"]
+        stored = frozenset(_names(held.schema))
+        schema = _by_names(read_schema.schema, read_schema.names, stored)
+        read_schema = replace(read_schema, by_id=False, schema=schema)
     columns = [_column(held, field, read_schema, file) for field in read_schema.schema]
     table = pa.table(columns, names=[field.name for field in read_schema.schema])
     keep = np.ones(held.num_rows, dtype=bool)
     keep[deleted.to_numpy()] = False
     return table.filter(pa.array(keep & ~by_value.of(number, table)))
+
+
+def _has_ids(fields: Iterable[pa.Field]) -> bool:
+    """Whether any column has a field id; one in a list or map cannot be the only one."""
+    return any(
+        FIELD_ID in (field.metadata or {}) or (pa.types.is_struct(field.type) and _has_ids(field.type))
+        for field in fields
+    )
+
+
+def _names(fields: Iterable[pa.Field]) -> Iterator[str]:
+    """All names of columns and nested fields."""
+    for field in fields:
+        yield field.name
+        if pa.types.is_nested(field.type):
+            yield from _names(field.type.field(index) for index in range(field.type.num_fields))
+
+
+def _by_names(data_type: Any, names: Mapping[int, tuple[str, ...]], stored: Container[str]) -> Any:
+    """The type with the name that the file has as each field's physical name."""
+    match data_type:
+        case Struct(fields):
+            return Struct(tuple(_by_name(field, names, stored) for field in fields))
+        case Array(element):
+            return replace(data_type, element=_by_names(element, names, stored))
+        case Map(key, value):
+            return replace(
+                data_type, key=_by_names(key, names, stored), value=_by_names(value, names, stored)
+            )
+    return data_type
+
+
+def _by_name(field: Field, names: Mapping[int, tuple[str, ...]], stored: Container[str]) -> Field:
+    known = names[field.field_id or 0]
+    name = next((name for name in known if name in stored), known[0])
+    return replace(field, physical_name=name, type=_by_names(field.type, names, stored))
 
 
 def _local(location: str) -> str:

@@ -384,9 +384,12 @@ class Effect:
 
 @dataclass(slots=True)
 class Model:
+    """A table as a list of rows. ``empty_is_null``: in partition columns the empty text is null."""
+
     columns: dict[str, str]
     partition_by: tuple[str, ...] = ()
     rows: list[Row] = field(default_factory=list)
+    empty_is_null: bool = True
 
     def apply(self, step: Step) -> Effect:
         match step:
@@ -407,10 +410,10 @@ class Model:
         return Effect()
 
     def stored(self, row: Row) -> Row:
-        """Columns that it lacks are null; so is an empty text in a partition column."""
+        """Columns that it lacks are null."""
         whole = {name: row.get(name) for name in self.columns}
         for name in self.partition_by:
-            whole[name] = None if whole[name] == "" else whole[name]
+            whole[name] = None if self.empty_is_null and whole[name] == "" else whole[name]
         return whole
 
     def _append(self, step: Append) -> Effect:

@@ -41,20 +41,17 @@ def pytest_generate_tests(metafunc):
 
 
 def _kinds(test):
-    core, reads = (test.get_closest_marker(name) is not None for name in ("core", "reads"))
+    core = test.get_closest_marker("core") is not None
     needed = {need for mark in test.iter_markers("needs") for need in mark.args}
-    reads = reads and test.get_closest_marker("writes") is None
-    kinds = [kind for kind in KINDS if (core or kind.whole if kind.writes else reads)]
+    kinds = [kind for kind in KINDS if (core or kind.whole) and kind.abilities >= needed]
     if test.get_closest_marker("numbered") is not None:
         kinds = [kind for kind in kinds if kind.numbered]
-    return [kind for kind in kinds if kind.abilities >= needed]
+    return kinds
 
 
 def _marks(test, kind):
-    """On kinds that are only read some tests are slow: see `contract.kinds`."""
-    if kind.writes:
-        is_core = test.get_closest_marker("core") is not None
-        return [pytest.mark.slow] if kind.rare and not is_core else []
-    asked = test.get_closest_marker("reads").kwargs
-    rare = asked.get("rare") or not (kind.whole or asked.get("every"))
-    return [pytest.mark.slow] if rare else []
+    """On kinds that are ``rare`` some tests are slow: see `contract.kinds`."""
+    if not kind.rare or test.get_closest_marker("core"):
+        return []
+    common = None if test.get_closest_marker("rare") else test.get_closest_marker("common")
+    return [] if common and (kind.common or common.kwargs.get("every")) else [pytest.mark.slow]

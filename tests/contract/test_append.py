@@ -28,7 +28,7 @@ def test_create_from_rows(kind, spark, tmp_path):
     table = kind.create(
         spark, tmp_path / "t", frame_of(spark, DDL, ROWS), partition_by="p", properties={"mine": "1"}
     )
-    assert kind.number(table, table.version) == 0
+    assert table.version == kind.version(table, 0)
     assert table.properties["mine"] == "1"
     holds(table, ROWS)
     assert sorted(row["partition"]["p"] for row in table.files().collect()) == [0, 1]
@@ -42,7 +42,7 @@ def test_create_from_a_schema_or_its_text(kind, spark, tmp_path):
     by_schema = kind.create(spark, tmp_path / "b", by_text.schema)
     assert by_text.schema == by_schema.schema
     assert [field.nullable for field in by_schema.schema] == [False, True, True]
-    assert (by_text.version, rows_of(by_text)) == (0, [])
+    assert (by_text.version, rows_of(by_text)) == (kind.version(by_text, 0), [])
     by_text.append(frame_of(spark, ddl, [(1, {"x": 1, "y": ["a", None]}, {"k": 1.5})]))
     kind.is_read_by_others(by_text)
 
@@ -57,7 +57,7 @@ def test_rows_without_null_make_no_column_not_null(kind, spark, tmp_path):
 @pytest.mark.core
 def test_append_takes_columns_by_name(kind, spark, table):
     result = table.append(frame_of(spark, "P int, ID int", [(7, 70)]))
-    assert (kind.number(table, result.version), result.metrics["numOutputRows"]) == (2, 1)
+    assert (result.version, result.metrics["numOutputRows"]) == (kind.version(table, 2), 1)
     holds(table, [*ROWS, (70, None, 7)])
     kind.is_read_by_others(table)
 
@@ -132,9 +132,10 @@ def test_schema_merges_add_columns_nested_ones_too(kind, spark, tmp_path):
 
 def test_types_widen_only_where_the_table_allows_it(kind, spark, tmp_path):
     more = frame_of(spark, "id bigint", [(1 << 40,)])
-    fixed = kind.table(spark, tmp_path / "a", "id int", [(1,)])
-    with refused(fixed, UnsupportedFeatureError, "column id is of type long, expected integer"):
-        fixed.append(more, merge_schema=True)
+    if kind.having(TYPE_WIDENING):  # else every table allows it
+        fixed = kind.table(spark, tmp_path / "a", "id int", [(1,)])
+        with refused(fixed, UnsupportedFeatureError, "column id is of type long, expected integer"):
+            fixed.append(more, merge_schema=True)
     widening = kind.table(spark, tmp_path / "b", "id int", [(1,)], having=[TYPE_WIDENING])
     widening.append(more, merge_schema=True)
     assert widening.schema.simpleString() == "struct<id:bigint>"
@@ -143,16 +144,13 @@ def test_types_widen_only_where_the_table_allows_it(kind, spark, tmp_path):
 
 @pytest.mark.core
 def test_an_idempotent_writer_writes_each_version_once(kind, spark, table):
-    def number(result):
-        return kind.number(table, result.version)
-
     rows = frame_of(spark, DDL, [(9, "x", 0)])
-    assert number(table.append(rows, app_id="job", app_version=3)) == 2
+    assert table.append(rows, app_id="job", app_version=3).version == kind.version(table, 2)
     with unchanged(table):
         table.append(rows, app_id="job", app_version=3)
         table.append(rows, app_id="job", app_version=2)
-    assert number(table.append(rows, app_id="other", app_version=1)) == 3
-    assert number(table.append(rows, app_id="job", app_version=4)) == 4
+    assert table.append(rows, app_id="other", app_version=1).version == kind.version(table, 3)
+    assert table.append(rows, app_id="job", app_version=4).version == kind.version(table, 4)
     with refused(table, InvalidOperationError, "expected both or none"):
         table.append(rows, app_id="job")
 

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from contract.kinds import ANY_COLUMN_NAMES, CHANGE_FILES, ROW_IDS, VECTORS_OFF, Kind
+from contract.kinds import ANY_COLUMN_NAMES, CHANGE_FILES, NUMBERED, ROW_IDS, VECTORS_OFF, Kind
 from contract.test_model import random_table
 from delvec import sql
 from delvec.errors import InvalidOperationError
@@ -29,7 +29,7 @@ from verbs_model import (
     run_by_delvec,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.numbered]
+pytestmark = [pytest.mark.spark, pytest.mark.needs(NUMBERED)]
 
 CHANGE, VERSION, TIME = "_change_type", "_commit_version", "_commit_timestamp"
 ORDINARY, SLOW, STEPS = 1, 16, 7
@@ -42,7 +42,7 @@ class History:
         self.kind, self.spark, self.rng = kind, spark, random.Random(seed)
         odds = {VECTORS_OFF: 0.3, ROW_IDS: 0.3, ANY_COLUMN_NAMES: 0.4}
         features = [CHANGE_FILES, *(name for name, share in odds.items() if self.rng.random() < share)]
-        self.model: Model = random_table(self.rng, features)
+        self.model: Model = random_table(kind, self.rng, features)
         first = random_rows(self.rng, self.model.columns, 20)
         self.table = kind.create(
             spark,

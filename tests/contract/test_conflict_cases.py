@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from contract.kinds import CHANGE_FILES, VECTORS_OFF, Kind
+from contract.kinds import CHANGE_FILES, REQUESTS, VECTORS_OFF, Kind
 from delvec.errors import CommitConflictError, InvalidOperationError
 from delvec.spark import commit_and_rerun, find_rows
 from racing import losing
@@ -42,14 +42,15 @@ def data_files(place: str) -> set[str]:
     return {str(path.relative_to(place)) for path in kept}
 
 
-def test_a_snapshot_may_miss_rows_that_came(spark: Any, made: Callable[..., str]) -> None:
+def test_a_snapshot_may_miss_rows_that_came(kind: Kind, spark: Any, made: Callable[..., str]) -> None:
     place = made(**{"write.delete.isolation-level": "snapshot"})
     table = losing(spark, place, lambda other: other.append(rows(spark, (9, 20))))
     result = table.delete("v = 20")
     assert result.metrics["numDeletedRows"] == 1
     assert "numRuns" not in result.metrics
     assert (9, 20) in rows_of(table)
-    assert table.history(1).first()["isolation_level"] == "SnapshotIsolation"
+    if REQUESTS in kind.abilities:
+        assert table.history(1).first()["isolation_level"] == "SnapshotIsolation"
 
 
 def test_a_snapshot_loses_no_row_that_two_writers_changed(spark: Any, made: Callable[..., str]) -> None:
@@ -71,6 +72,7 @@ def test_a_merge_never_inserts_a_key_that_came(spark: Any, made: Callable[..., s
     assert [row for row in rows_of(table) if row[0] == 9] == [(9, 91)]
 
 
+@pytest.mark.needs(REQUESTS)  # else no commit says that it read nothing
 def test_write_serializable_skips_what_nobody_has_read(spark: Any, made: Callable[..., str]) -> None:
     place = made()
     appended = losing(spark, place, lambda other: other.append(rows(spark, (9, 20))))
@@ -98,7 +100,7 @@ def test_rows_read_from_the_table_itself_are_not_written_when_stale(
     table = losing(spark, place, lambda other: other.delete("id = 1"))
     doubled = table.to_df().selectExpr("id + 100 AS id", "v")
     with pytest.raises(
-        CommitConflictError, match=r"version 1 \(DELETE\): it changed rows, and this operation"
+        CommitConflictError, match=r"version \d+ \((DELETE|delete)\): it changed rows, and this operation"
     ):
         table.append(doubled)
     assert len(rows_of(table)) == 3
@@ -172,9 +174,8 @@ def test_losing_without_end_is_an_error_and_leaves_nothing(
     winner = [lambda other: other.update({"v": "v + 1"}, "id = 2")] * 3
     table = losing(spark, place, *winner)
     before = data_files(place)
-    with pytest.raises(
-        CommitConflictError, match=r"UPDATE at version 2 conflicts with version 3 .*; gave up after 3 runs"
-    ):
+    message = r"UPDATE at version \d+ conflicts with version \d+ .*; gave up after 3 runs"
+    with pytest.raises(CommitConflictError, match=message):
         table.update({"v": "-1"}, "id = 2")
     assert [row for row in rows_of(table) if row[0] == 2] == [(2, 23)]
     left = data_files(place) - before
@@ -235,11 +236,11 @@ def test_vectors_that_executors_stored_are_united(
 
 
 @pytest.mark.numbered
-def test_several_winners_one_after_the_other(spark: Any, made: Callable[..., str]) -> None:
+def test_several_winners_one_after_the_other(kind: Kind, spark: Any, made: Callable[..., str]) -> None:
     winners = [lambda other, key=key: other.delete(f"id = {key}") for key in (1, 2, 3)]
     table = losing(spark, made(), *winners)
     result = table.delete("id = 4")
-    assert (result.metrics["numCommitTries"], result.version) == (4, 4)
+    assert (result.metrics["numCommitTries"], result.version) == (4, kind.version(table, 4))
     assert rows_of(table) == []
 
 

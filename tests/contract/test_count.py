@@ -10,7 +10,7 @@ from delvec.predicate import SPARK_DEFAULTS
 from delvec.recorded_count import recorded_rows
 from executed_plans import executed
 
-pytestmark = [pytest.mark.spark, pytest.mark.reads(rare=True)]
+pytestmark = pytest.mark.spark
 
 DDL = "id bigint, p int, name string"
 ROWS = [(p * 100 + n, p, f"n{n}" if n % 4 else None) for p in range(4) for n in range(10)]
@@ -51,7 +51,7 @@ def table(history):
 
 
 @pytest.mark.core
-@pytest.mark.reads(every=True)
+@pytest.mark.common(every=True)
 def test_the_metadata_decides(kind, spark, history):
     table, versions = history
     for where, count in DECIDED:
@@ -61,7 +61,7 @@ def test_the_metadata_decides(kind, spark, history):
         if POSITION_FILES not in kind.features and not (kind.format == "toy" and "id" in str(where)):
             assert (ran.jobs, ran.plans) == (0, []), where
     assert [table.count(version=version) for version in versions] == [40, 36, 35]
-    assert not (kind.writes and kind.numbered) or table.count(version=0) == 0
+    assert not kind.numbered or table.count(version=kind.version(table, 0)) == 0
     assert table.count("p = 0", version=versions[1]) == 9
 
 
@@ -159,7 +159,6 @@ def test_queries_with_other_results(spark, table):
         sql(spark, "SELECT count(*) FROM counted WHERE p = 0 AND 1 / (id - 5) > 0").collect()
 
 
-@pytest.mark.writes
 def test_a_query_stays_at_its_version(kind, spark, tmp_path):
     from delvec import sql
 
@@ -173,7 +172,7 @@ def test_a_query_stays_at_its_version(kind, spark, tmp_path):
     assert sql(spark, query + " WHERE id > 4").collect()[0][0] == 10 == table.count("id > 4")
 
 
-@pytest.mark.reads
+@pytest.mark.common
 @pytest.mark.usefixtures("in_spark")
 def test_the_command(delvec, kind, history, started):
     table, versions = history

@@ -7,7 +7,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from contract.kinds import ANY_COLUMN_NAMES, APPEND_ONLY, CHANGE_FILES, VECTORS_OFF, Written
+from contract.kinds import (
+    ANY_COLUMN_NAMES,
+    APPEND_ONLY,
+    CHANGE_FILES,
+    POSITION_FILES,
+    VARIANTS,
+    VECTORS_OFF,
+    Written,
+)
 from delvec.errors import InvalidOperationError
 from scanning import opened
 from verbs import holds, refused, rows_of, unchanged
@@ -50,7 +58,7 @@ def test_whole_partitions_go_without_being_read(kind, spark, lake):
     lose_data(lake, 2, 3)
     table = opened(spark, lake)
     result = table.delete("p = 1")
-    assert (result.version, result.metrics["numDeletedRows"]) == (1, 20)
+    assert (result.version, result.metrics["numDeletedRows"]) == (kind.version(table, 1), 20)
     assert kind.written(table) == Written(removed=2)
     assert ids(table) == [*range(20)]
 
@@ -85,7 +93,7 @@ def test_a_delete_without_a_condition_reads_nothing(kind, spark, lake):
     assert table.delete().metrics["numDeletedRows"] == 40
     assert ids(table) == []
     with unchanged(table):
-        assert table.delete().version == 1
+        assert table.delete().version == kind.version(table, 1)
     kind.is_read_by_others(table)
 
 
@@ -103,7 +111,8 @@ def test_new_vectors_include_the_old_and_an_emptied_file_is_removed(kind, spark,
     table = opened(spark, lake)
     table.delete("id IN (1, 3)")
     table.delete("id IN (3, 5, 7)")
-    assert [row["deleted_count"] for row in table.files().collect() if row["deleted_count"]] == [4]
+    counts = [row["deleted_count"] for row in table.files().collect() if row["deleted_count"]]
+    assert counts == ([] if POSITION_FILES in kind.features else [4])
     assert ids(table)[:6] == [0, 2, 4, 6, 8, 9]
     table.delete("id % 2 = 0 AND id < 10")
     assert table.delete("length(name) = 2").metrics["numDeletedRows"] == 1  # n9: the last of its file
@@ -112,19 +121,20 @@ def test_new_vectors_include_the_old_and_an_emptied_file_is_removed(kind, spark,
     kind.is_read_by_others(table)
 
 
-def test_a_whole_file_with_a_vector_counts_only_its_live_rows(spark, lake):
+def test_a_whole_file_with_a_vector_counts_only_its_live_rows(kind, spark, lake):
     table = opened(spark, lake)
     table.delete("id = 3")
-    assert table.delete("id < 10").metrics["numDeletedRows"] == 9
+    counted = table.delete("id < 10").metrics.get("numDeletedRows")
+    assert counted == (None if POSITION_FILES in kind.features else 9)  # not without reading the deletes
 
 
 @pytest.mark.numbered
 @pytest.mark.parametrize("where", ["id = 9999", "name = 'nobody'", "p IS NULL", "name > 'z'", "false"])
-def test_nothing_matched_is_no_commit(spark, lake, where):
+def test_nothing_matched_is_no_commit(kind, spark, lake, where):
     table = opened(spark, lake)
     with unchanged(table):
         result = table.delete(where)
-    assert (result.version, result.metrics["numDeletedRows"]) == (0, 0)
+    assert (result.version, result.metrics["numDeletedRows"]) == (kind.version(table, 0), 0)
 
 
 def test_null_in_a_condition_is_no_match(spark, lake):
@@ -166,6 +176,8 @@ def test_conditions_that_only_spark_understands(kind, spark, lake, tmp_path):
     table = opened(spark, lake)
     table.delete("exists(array(name), x -> reverse(x) = '3n')")
     assert 3 not in ids(table)
+    if VARIANTS not in kind.abilities:
+        return
     variants = kind.table(spark, tmp_path / "v", "id int, v variant")
     variants.append(
         spark.sql("""SELECT i AS id, parse_json('{"a": ' || i || '}') AS v FROM range(4) AS r(i)""")

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from contract.kinds import CHANGE_FILES, Kind
+from contract.kinds import CHANGE_FILES, NUMBERED, Kind
 from contract.test_model import STEPS, Run
 from delvec import detect
 from rows import multiset, read_rows
 from scanning import collected, plain
 from verbs_model import PLAIN, TARGET, Effect, random_condition, references
 
-pytestmark = [pytest.mark.spark, pytest.mark.numbered]
+pytestmark = [pytest.mark.spark, pytest.mark.needs(NUMBERED)]
 
 ORDINARY, SLOW = 2, 20
 SMALL_FILE, LARGE_FILE = 1_000, 100_000_000  # target sizes: no file is combined, or all of a partition

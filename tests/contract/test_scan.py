@@ -16,7 +16,7 @@ from delvec.spark.vector_chunks import chunk_batches
 from lake import FLAT, PREFIX
 from scanning import collected, opened, same
 
-pytestmark = [pytest.mark.spark, pytest.mark.reads]
+pytestmark = [pytest.mark.spark, pytest.mark.common]
 
 NUMBERS = pa.schema([("id", pa.int64()), ("v", pa.float64())])
 PARTED = pa.schema([("id", pa.int64()), ("p", pa.int32())])
@@ -33,7 +33,7 @@ def in_partition(p, ids):
 # Vectors
 
 
-@pytest.mark.reads(every=True)
+@pytest.mark.common(every=True)
 @pytest.mark.usefixtures("applied")
 def test_files_with_and_without_vectors(kind, spark, tmp_path):
     lake = kind.lake(tmp_path / "t", NUMBERS)
@@ -60,7 +60,7 @@ def test_files_of_equal_size_with_and_without_vectors(kind, spark, tmp_path):
     same(opened(spark, lake).to_df(), lake.live)
 
 
-@pytest.mark.reads(rare=True)
+@pytest.mark.rare
 def test_rows_after_the_last_deleted_one(kind, spark, tmp_path):
     """They have no words, and are not looked up in the next file's."""
     lake = kind.lake(tmp_path / "t", NUMBERS)
@@ -92,7 +92,7 @@ def test_vectors_in_the_log_and_in_files(kind, spark, tmp_path, inline):
     same(opened(spark, lake).to_df(), lake.live)
 
 
-@pytest.mark.reads(rare=True)
+@pytest.mark.rare
 @pytest.mark.usefixtures("applied")
 def test_vectors_without_statistics(kind, spark, tmp_path):
     lake = kind.lake(tmp_path / "t", NUMBERS, stats=False)
@@ -102,7 +102,7 @@ def test_vectors_without_statistics(kind, spark, tmp_path):
     same(opened(spark, lake).to_df(), lake.live)
 
 
-@pytest.mark.reads(rare=True)
+@pytest.mark.rare
 @pytest.mark.usefixtures("applied")
 def test_the_row_based_reader(kind, spark, tmp_path, conf):
     conf("spark.sql.parquet.enableVectorizedReader", "false")
@@ -114,7 +114,7 @@ def test_the_row_based_reader(kind, spark, tmp_path, conf):
     same(opened(spark, lake).to_df().where("id % 2 = 0"), [r for r in lake.live if r["id"] % 2 == 0])
 
 
-@pytest.mark.reads(every=True)
+@pytest.mark.common(every=True)
 def test_hundreds_of_small_vectors(kind, spark, tmp_path):
     lake = kind.lake(tmp_path / "t", NUMBERS)
     for n in range(300):
@@ -123,7 +123,7 @@ def test_hundreds_of_small_vectors(kind, spark, tmp_path):
     same(opened(spark, lake).to_df(), lake.live)
 
 
-@pytest.mark.reads(rare=True)
+@pytest.mark.rare
 def test_vectors_loaded_on_the_executors(kind, spark, tmp_path, monkeypatch):
     from delvec.spark import scan
 
@@ -139,7 +139,7 @@ def test_vectors_loaded_on_the_executors(kind, spark, tmp_path, monkeypatch):
     assert "MapInArrow" in frame._jdf.queryExecution().toString()
 
 
-@pytest.mark.reads(rare=True)
+@pytest.mark.rare
 def test_executors_without_what_it_takes_are_told_of(kind, spark, tmp_path, monkeypatch):
     from delvec.errors import UnsupportedFeatureError
     from delvec.spark import scan
@@ -156,7 +156,7 @@ def test_executors_without_what_it_takes_are_told_of(kind, spark, tmp_path, monk
         opened(spark, lake).to_df()
 
 
-@pytest.mark.reads(rare=True)
+@pytest.mark.rare
 def test_chunks_too_large_to_broadcast(kind, spark, tmp_path, monkeypatch, conf):
     from delvec.spark import scan
 
@@ -168,7 +168,7 @@ def test_chunks_too_large_to_broadcast(kind, spark, tmp_path, monkeypatch, conf)
     same(opened(spark, lake).to_df(), lake.live)
 
 
-@pytest.mark.reads(rare=True)
+@pytest.mark.rare
 @pytest.mark.usefixtures("applied")
 def test_the_scan_joined_with_itself(kind, spark, tmp_path):
     lake = kind.lake(tmp_path / "t", NUMBERS)
@@ -252,7 +252,7 @@ def test_a_row_of_an_unknown_file_or_position_is_an_error(spark, row):
 # Files
 
 
-@pytest.mark.reads(every=True)
+@pytest.mark.common(every=True)
 def test_many_files_by_folder_beside_dead_ones(kind, spark, tmp_path):
     lake = kind.lake(tmp_path / "t", PARTED, partition_by=["p"])
     for n in range(80):
@@ -275,7 +275,7 @@ def test_many_files_whose_names_repeat_across_partitions(kind, spark, tmp_path, 
     same(opened(spark, lake).to_df(), lake.live)
 
 
-@pytest.mark.reads(rare=True)
+@pytest.mark.rare
 def test_many_files_with_a_dead_file_of_a_live_name(kind, spark, tmp_path):
     lake = kind.lake(tmp_path / "t", PARTED, partition_by=["p"])
     for p in range(40):
@@ -286,7 +286,7 @@ def test_many_files_with_a_dead_file_of_a_live_name(kind, spark, tmp_path):
     same(opened(spark, lake).to_df(), lake.live)
 
 
-@pytest.mark.reads(rare=True)
+@pytest.mark.rare
 @pytest.mark.parametrize("folder", ["stale", "p=text", "q=1", "p=1/q=2"])
 def test_many_files_beside_folders_that_fit_no_partitioning(kind, spark, tmp_path, folder):
     lake = kind.lake(tmp_path / "t", PARTED, partition_by=["p"])
@@ -298,7 +298,7 @@ def test_many_files_beside_folders_that_fit_no_partitioning(kind, spark, tmp_pat
     same(opened(spark, lake).to_df(), lake.live)
 
 
-@pytest.mark.reads(rare=True)
+@pytest.mark.rare
 @pytest.mark.parametrize("layout", [FLAT, PREFIX])
 @pytest.mark.parametrize("partition_by", [(), ("p",)])
 def test_many_files_without_folders_of_partitions(kind, spark, tmp_path, layout, partition_by):
@@ -317,7 +317,7 @@ def test_many_files_in_folders_that_look_like_partitions(kind, spark, tmp_path):
     same(opened(spark, lake).to_df(), lake.live)
 
 
-@pytest.mark.reads(rare=True)
+@pytest.mark.rare
 @pytest.mark.parametrize("folder", ["_folder", ".folder", "_folder/{}", ".folder/{}"])
 def test_folders_that_hadoop_takes_for_hidden(kind, spark, tmp_path, folder):
     lake = kind.lake(tmp_path / "t", NUMBERS)
@@ -351,7 +351,7 @@ def test_names_of_odd_characters(kind, spark, tmp_path, count):
     same(opened(spark, lake).to_df(), lake.live)
 
 
-@pytest.mark.reads(rare=True)
+@pytest.mark.rare
 @pytest.mark.parametrize("count", [3, 40])
 def test_folders_with_colons(kind, spark, tmp_path, count):
     lake = kind.lake(tmp_path / "t:u", NUMBERS)
@@ -361,7 +361,7 @@ def test_folders_with_colons(kind, spark, tmp_path, count):
     same(opened(spark, lake).to_df(), lake.live)
 
 
-@pytest.mark.reads(rare=True)
+@pytest.mark.rare
 def test_names_without_an_ending(kind, spark, tmp_path):
     lake = kind.lake(tmp_path / "t", NUMBERS)
     for n in range(40):
@@ -370,7 +370,7 @@ def test_names_without_an_ending(kind, spark, tmp_path):
     same(opened(spark, lake).to_df(), lake.live)
 
 
-@pytest.mark.reads(rare=True)
+@pytest.mark.rare
 @pytest.mark.parametrize("count", [3, 40])
 @pytest.mark.parametrize("deleted", [(), (0,)])
 def test_a_missing_data_file_is_an_error_that_names_it(kind, spark, tmp_path, conf, count, deleted):
@@ -391,7 +391,7 @@ def test_a_missing_data_file_is_an_error_that_names_it(kind, spark, tmp_path, co
             read()
 
 
-@pytest.mark.reads(rare=True)
+@pytest.mark.rare
 def test_a_corrupt_data_file_is_an_error_that_names_it(kind, spark, tmp_path, conf):
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException

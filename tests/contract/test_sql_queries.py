@@ -8,7 +8,7 @@ from contract.kinds import Change
 from scanning import collected, files_read
 from verbs import frame_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.reads(rare=True)]
+pytestmark = pytest.mark.spark
 
 DDL = "id bigint, p int, name string"
 
@@ -93,7 +93,7 @@ def test_names_hide_tables(ask):
     assert ask("SELECT ta.word FROM tb AS ta WHERE ta.id = 1") == [("one",)]
 
 
-@pytest.mark.reads
+@pytest.mark.common
 def test_timestamps(ask, tables):
     times = {row["version"]: row["timestamp"] for row in collected(tables[0].history())}
     first, second, _ = tables[2]
@@ -121,7 +121,6 @@ def test_parameters_go_with_the_query(ask, tables):
     assert ask("SELECT :x FROM ta WHERE id = :y OR name = :x", {"x": "N4", "y": 5}) == [("N4",)] * 2
 
 
-@pytest.mark.writes
 def test_the_rows_stay_at_their_version(kind, spark, tmp_path):
     from delvec import sql
 

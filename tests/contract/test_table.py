@@ -15,7 +15,7 @@ from delvec import sql
 from delvec.errors import CorruptVectorError, DelvecError, InvalidOperationError, TableNotFoundError
 from scanning import collected, opened, same
 
-pytestmark = [pytest.mark.spark, pytest.mark.reads]
+pytestmark = [pytest.mark.spark, pytest.mark.common]
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("p", pa.int32())])
 
@@ -51,7 +51,7 @@ def test_what_a_table_says_of_itself(kind, spark, lake):
     assert repr(table) == f"Table({str(lake.root)!r}, {said})"
 
 
-@pytest.mark.reads(rare=True)
+@pytest.mark.rare
 def test_what_a_table_shows_in_a_notebook(kind, spark, lake):
     table = opened(spark, lake)
     shown = table._repr_html_()
@@ -62,7 +62,7 @@ def test_what_a_table_shows_in_a_notebook(kind, spark, lake):
     assert str(lake.root) in table._repr_html_()
 
 
-@pytest.mark.reads(every=True)
+@pytest.mark.common(every=True)
 def test_files(kind, spark, lake):
     """Position files do not record how many rows of a file they delete."""
     counted = POSITION_FILES not in kind.features
@@ -89,7 +89,7 @@ def test_history(spark, lake):
 
 
 @pytest.mark.numbered
-@pytest.mark.reads(every=True)
+@pytest.mark.common(every=True)
 def test_versions_and_times(spark, lake):
     table = opened(spark, lake)
     first, second, _ = lake.versions
@@ -119,7 +119,7 @@ def local_zone():
     time.tzset()
 
 
-@pytest.mark.reads(rare=True)
+@pytest.mark.rare
 def test_times_without_a_zone(spark, lake, conf, local_zone):
     """The versions are of 22:13:20, 22:15:00 and 22:16:40 UTC."""
     local_zone("Asia/Tokyo")
@@ -155,7 +155,7 @@ def test_times_without_a_zone(spark, lake, conf, local_zone):
             table.to_df(timestamp=wrong)
 
 
-@pytest.mark.reads(every=True)
+@pytest.mark.common(every=True)
 def test_where_and_columns(spark, lake):
     from pyspark.sql import functions as f
 
@@ -170,7 +170,7 @@ def test_where_and_columns(spark, lake):
     assert table.to_df(columns="id").columns == ["id"]
 
 
-@pytest.mark.reads(rare=True)
+@pytest.mark.rare
 def test_conditions_that_only_spark_can_parse(spark, lake):
     spark.udf.register("is_even", lambda i: i % 2 == 0, "boolean")
     table = opened(spark, lake)
@@ -180,7 +180,7 @@ def test_conditions_that_only_spark_can_parse(spark, lake):
     assert ids(table.to_df(where="exists(array(name), x -> reverse(x) = '3n')")) == reversed_names
 
 
-@pytest.mark.reads(rare=True)
+@pytest.mark.rare
 def test_unknown_columns_are_refused_by_name(spark, lake, conf):
     table = opened(spark, lake)
     with pytest.raises(InvalidOperationError, match="nmae"):
@@ -262,7 +262,7 @@ def test_a_corrupt_vector_is_an_error_that_names_it(spark, lake):
         opened(spark, lake).to_df()
 
 
-@pytest.mark.reads(rare=True)
+@pytest.mark.rare
 @pytest.mark.needs(VECTOR_FILES)
 def test_a_corrupt_vector_on_the_executors_is_named_too(spark, lake, monkeypatch):
     from pyspark.errors import PySparkException

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.kinds import CHANGE_FILES
+from contract.kinds import CHANGE_FEED, FREQUENT_CHECKPOINTS, REQUESTS
 from delvec import Table, sql
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.formats import Vacuumable
@@ -14,7 +14,7 @@ from delvec.verify import verify_table
 from racing import losing
 from verbs import holds, rows_of
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.numbered]
 
 DDL = "id bigint, _p int, v string"
 ROWS = [(i, i % 2, f"v{i}") for i in range(20)]
@@ -25,7 +25,7 @@ CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 def table(kind, spark, tmp_path):
     """Files that nothing needs any more: replaced ones, vectors, changes, and what a writer left."""
     table = kind.table(
-        spark, tmp_path / "a table", DDL, ROWS, partition_by=["_p"], having=[CHANGE_FILES], properties={}
+        spark, tmp_path / "a table", DDL, ROWS, partition_by=["_p"], having=[CHANGE_FEED], properties={}
     )
     if not isinstance(table._table, Vacuumable):
         pytest.skip(f"{kind.name} has no vacuum")
@@ -47,16 +47,17 @@ def expected(kind):
     return [(i, p, "new" if i in (6, 7) else v) for i, p, v in kept]
 
 
-@pytest.mark.numbered
 def test_rows_stay_and_old_versions_are_refused(kind, spark, table):
-    version, before = table.version, files_of(table)
+    commits, before = kind.commits(table), files_of(table)
+    second = kind.version(table, 2)
     assert table.vacuum().files == 0
-    assert table.version == version + 2
+    if REQUESTS in kind.abilities:
+        assert kind.commits(table) == commits + 2
     dry = table.vacuum(0, dry_run=True, force=True)
     assert files_of(table) >= before
     result = table.vacuum(0, force=True)
     assert (result.files, result.bytes) == (dry.files, dry.bytes)
-    assert result.version == table.version == version + 4
+    assert result.version == table.version
     gone = before - files_of(table)
     assert {str(path) for path in gone} == set(dry.paths)
     assert result.bytes > 0
@@ -64,13 +65,14 @@ def test_rows_stay_and_old_versions_are_refused(kind, spark, table):
     holds(table, expected(kind))
     kind.is_read_by_others(table)
     assert not verify_table(table._table).errors
-    with pytest.raises(
-        InvalidOperationError, match=r"version 2 can no longer be read: [0-9]+ of its 3 files are gone"
-    ) as error:
-        table.to_df(version=2)
-    assert any(path.name in str(error.value) for path in gone)
-    operations = [row["operation"] for row in table.history(2).collect()]
-    assert operations == ["VACUUM END", "VACUUM START"]
+    refusal = r"can no longer be read: [0-9]+ of its 3 files are gone|does not exist|expired"
+    with pytest.raises(InvalidOperationError, match=rf"{second}.*{refusal}") as error:
+        table.to_df(version=second)
+    if REQUESTS in kind.abilities:
+        assert kind.commits(table) == commits + 4
+        assert any(path.name in str(error.value) for path in gone)
+        operations = [row["operation"] for row in table.history(2).collect()]
+        assert operations == ["VACUUM END", "VACUUM START"]
     table.append(spark.createDataFrame([(99, 0, "z")], DDL))
     assert table.delete("id = 99").counts.deleted == 1
 
@@ -95,7 +97,7 @@ def test_sql(kind, spark, table):
     dry = sql(spark, f"VACUUM {name} DRY RUN")
     assert (dry.columns, dry.collect()) == (["path"], [])
     for text, problem in (
-        ("RETAIN 1 HOURS", "retain_hours is 1, expected at least 168"),
+        ("RETAIN 1 HOURS", "retain_hours is 1, expected at least (168|72)"),
         ("RETAIN x HOURS", "RETAIN is 'x', expected a number of hours"),
         ("RETAIN -1 HOURS", "RETAIN is '-1', expected a number of hours"),
         ("RETAIN 5 DAYS", "expected HOURS"),
@@ -125,7 +127,7 @@ def test_a_format_without_the_answer(spark, tmp_path):
 
 
 def test_a_checkpoint_on_request(kind, spark, table):
-    del kind
+    kind.having(FREQUENT_CHECKPOINTS)
     version = table.version
     before = sorted(map(str, rows_of(table)))
     assert table.checkpoint() == version

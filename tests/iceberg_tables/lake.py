@@ -112,6 +112,8 @@ class IcebergLake:
         else:
             for file, positions in deletes.items():
                 self.table.delete_positions({file: positions}, referenced=True)
+        if not self.versions:
+            self.table.metadata_version = 0  # the first commit creates the table, as on other formats
         self.files += self._staged
         self._staged, self._deletes, self._dropped = [], {}, False
         return self._put(at=at and at * 1000)

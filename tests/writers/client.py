@@ -274,7 +274,13 @@ def serve(server: str, options: Mapping[str, str], pipe: Any) -> None:
 def carried_out(
     spark: Any, place: Place, statement: Statement, point: crashing.Point | None
 ) -> dict[str, Any]:
-    """The statement's outcome, with the storage calls counted from when the table is open."""
+    """The statement's outcome, with the storage calls counted from when the table is open.
+
+    As in a process of its own: no metadata is known from before.
+    """
+    from delvec.iceberg.manifest_cache import MANIFESTS
+
+    MANIFESTS.clear()
     calls = crashing.Calls(point)
     if statement.verb == CREATE:
         with crashing.watched(calls):

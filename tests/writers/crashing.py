@@ -160,7 +160,7 @@ def meeting_at_commit(wait: Callable[[], Any]) -> Iterator[None]:
     met: list[bool] = []
 
     def put(self: Any, key: str, data: bytes) -> bool:
-        if "_delta_log/" in key and not met:
+        if ("_delta_log/" in key or key.endswith(".metadata.json")) and not met:
             met.append(True)
             wait()
         return old[type(self)](self, key, data)
@@ -224,11 +224,12 @@ def _shown(key: Any) -> str:
     kinds = {
         "_delta_log": "_delta_log/",
         "_delvec_staging": "_delvec_staging/",
+        "metadata": "metadata/",
         "_change_data": "_change_data/",
     }
     folder = next((kinds[part] for part in parts if part in kinds), "")
     name = parts[-1]
-    for kind in (".staged", ".bin", ".parquet", ".json", "_last_checkpoint"):
+    for kind in (".staged", ".bin", ".parquet", ".json", "_last_checkpoint", ".puffin", ".avro", ".text"):
         if name.endswith(kind):
             return folder + (name if kind == ".json" or name[0].isdigit() else f"*{kind}")
     return folder or "*"

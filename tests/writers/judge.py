@@ -14,7 +14,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from delvec import detect
 from delvec.schema import arrow_type
 from delvec.verify import verify_table
 from writers.client import Task, row_text
-from writers.serial import OPERATIONS, State, after
+from writers.serial import OPERATIONS, SNAPSHOTS, State, after
 from writers.statements import DELETE, DELETE_KEYS, OPTIMIZE, PURGE, UPDATE, UPSERT, Row, Statement
 
 _TOKEN = re.compile(r"/\* statement (\d+) \*/")
@@ -102,12 +102,19 @@ class Judge:
         self.table = detect.open_table(location, dict(options or {}))
         self._files: dict[str, pa.Table] = {}
         self._history: dict[int, dict[str, Any]] = {}
+        self._versions: dict[int, int] = {}
+        self.has_requests = self.table.format != "iceberg"
 
     def judge(
         self, first: State, told: Iterable[Told], *, every: int = 1, readers: Iterable[Path] = ()
     ) -> Verdict:
-        """Hold the table's versions after 0, which is ``first``, against what was told of them."""
-        told = list(told)
+        """Hold the table's versions after 0, which is ``first``, against what was told of them.
+
+        Versions are counted in the order of the commits; each has a number of its own.
+        """
+        numbers = self._numbers()
+        self._versions = {number: version for version, number in numbers.items()}
+        told = [_numbered(one, numbers) for one in told]
         verdict = Verdict()
         bugs = [one for one in told if one.outcome and "bug" in one.outcome]
         assert not bugs, f"{len(bugs)} statements failed with errors that are not ours: {bugs[0]}"
@@ -115,7 +122,8 @@ class Judge:
         dying = {one.statement.token: one for one in told if one.outcome is None}
         idle = _by_version(one for one in told if one.changed_nothing)
         seen = _by_version_read(readers)
-        state, last = first, self.table.snapshot().version
+        seen = {numbers.get(version, version): found for version, found in seen.items()}
+        state, last = first, max(numbers.values())
         self._check_idle(idle.get(0, ()), state)
         self._check_reads(0, seen.pop(0, ()), state)
         for version in range(1, last + 1):
@@ -137,6 +145,13 @@ class Judge:
         verdict.dead_undone = len(dying)
         verdict.nothing = sum(one.changed_nothing for one in told)
         return verdict
+
+    def _numbers(self) -> dict[int, int]:
+        """The number of each version; versions of most formats are these numbers."""
+        versions = self.table.history().column("version").to_pylist()[::-1]
+        if self.table.format != "iceberg":
+            return {version: version for version in versions}
+        return {version: number for number, version in enumerate(versions)}
 
     def rows(self, version: int | None = None) -> list[Row]:
         """The live rows of a version."""
@@ -199,11 +214,11 @@ class Judge:
 
     def _upkeep(self, version: int) -> Told | None:
         """The commit of a vacuum beside the writers: the rows stay as they are."""
-        return UPKEEP if self._commit(version)["operation"].startswith("VACUUM") else None
+        return UPKEEP if (self._commit(version)["operation"] or "").startswith("VACUUM") else None
 
     def _token_of_keys(self, version: int, dying: dict[int, Told], state: State) -> int | None:
         """That of a statement with keys: their commits do not tell it, so their rows must."""
-        found = _texts(self.rows(version))
+        found = _texts(self.rows(self._versions[version]))
         for token, one in dying.items():
             if one.statement.verb in (DELETE_KEYS, UPSERT):
                 rows = after(state, one.statement)[0].rows or ()
@@ -216,7 +231,9 @@ class Judge:
         if found:
             return int(found[1])
         # Appends and overwrites have no condition: their rows tell.
-        before, plan = (self.table.snapshot(number).plan() for number in (version - 1, version))
+        before, plan = (
+            self.table.snapshot(self._versions[number]).plan() for number in (version - 1, version)
+        )
         added = {*plan.files.column("location").to_pylist()} - {*before.files.column("location").to_pylist()}
         (stored,) = (each.physical_name for each in plan.schema if each.name == "v")
         return max(value for place in added for value in self._held(place).column(stored).to_pylist())
@@ -225,17 +242,25 @@ class Judge:
         """What the history says of a version."""
         if version not in self._history:
             rows = self.table.history().to_pylist(maps_as_pydicts="strict")
-            self._history = {row["version"]: row for row in rows}
+            numbers = self._numbers()
+            self._history = {numbers[row["version"]]: row for row in rows}
         return self._history[version]
 
     def _check_counts(self, version: int, one: Told, counts: Mapping[str, int]) -> None:
         info = self._commit(version)
-        assert info["operation"] == OPERATIONS[one.statement.verb], f"version {version}: {info}; {one}"
+        verb = one.statement.verb
+        names = (OPERATIONS[verb],) if self.has_requests else SNAPSHOTS[verb]
+        assert info["operation"] in names, f"version {version}: {info}; {one}"
         reported = one.outcome["metrics"] if one.outcome else {}
         counts = {name: count for name, count in counts.items() if reported.get(name, 0) is not None}
-        logged = {name: int(info["metrics"][name]) for name in counts}
-        assert logged == counts, f"version {version} has {logged}, expected {counts}: {one}"
+        if self.has_requests:
+            logged = {name: int(info["metrics"][name]) for name in counts}
+            assert logged == counts, f"version {version} has {logged}, expected {counts}: {one}"
         if one.outcome is not None:
+            if (
+                not self.has_requests and "numDeletedRows" not in reported
+            ):  # of whole files with position files
+                counts.pop("numDeletedRows", None)
             reported = {name: one.outcome["metrics"][name] for name in counts}
             assert reported == counts, f"version {version}: {reported} reported, expected {counts}: {one}"
 
@@ -253,10 +278,17 @@ class Judge:
             )
 
     def _check_rows(self, version: int, state: State, one: Told) -> None:
-        found, expected = _texts(self.rows(version)), _texts(state.rows or ())
+        found, expected = _texts(self.rows(self._versions[version])), _texts(state.rows or ())
         assert found == expected, (
             f"version {version}: lost {expected - found}, gained {found - expected} with {one}"
         )
+
+
+def _numbered(one: Told, numbers: Mapping[int, int]) -> Told:
+    """What was told, with the number of the version; a version that is not in the history stays."""
+    if one.version is None or one.outcome is None:
+        return one
+    return replace(one, outcome={**one.outcome, "version": numbers.get(one.version, one.version)})
 
 
 _TRIES = ("numCommitTries", "numRuns", "numFilesUnited")

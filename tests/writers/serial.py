@@ -36,6 +36,19 @@ OPERATIONS = {
 }
 """The verbs as the history names them."""
 
+SNAPSHOTS = {
+    APPEND: ("append",),
+    DELETE: ("delete", "overwrite"),
+    UPDATE: ("overwrite",),
+    MERGE: ("append", "delete", "overwrite"),
+    OVERWRITE: ("append", "delete", "overwrite"),
+    OPTIMIZE: ("replace",),
+    PURGE: ("replace",),
+    DELETE_KEYS: ("delete", "overwrite"),
+    UPSERT: ("append", "overwrite"),
+}
+"""The operations that snapshots may have, where the history has no verbs."""
+
 
 @dataclass(frozen=True, slots=True)
 class State:

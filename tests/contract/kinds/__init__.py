@@ -1,11 +1,11 @@
 """The kinds of tables that the contract suite runs on.
 
 A kind says how its tables are created, what one of their commits wrote, and who else can read them. Tests
-marked ``core`` run on every kind, all others on the kinds that are ``whole``: one for each format. Tests
-marked ``reads`` also run on kinds that delvec cannot write. There they are slow if they say ``rare=True``, or
-if the kind is not whole and they do not say ``every=True``. Tests marked ``numbered`` name versions by their
-numbers from 0, so they run on formats that have such versions. A new format adds a module here and its kinds
-to ``KINDS``.
+marked ``core`` run on every kind, all others on the kinds that are ``whole``: one for each format and version
+of a format. On a kind that is ``rare`` they are slow tests, unless they are marked ``common``: then they are
+ordinary tests on the kinds that are ``common``, and on each kind if they say ``every=True``; ``rare`` takes
+one test of a module out of these. Tests marked ``numbered`` count commits, and run on kinds that say so. A
+new format adds a module here and its kinds to ``KINDS``.
 """
 
 from __future__ import annotations
@@ -15,13 +15,21 @@ from contract.kinds.iceberg import ICEBERG_KINDS
 from contract.kinds.kind import (
     ANY_COLUMN_NAMES,
     APPEND_ONLY,
+    CHANGE_FEED,
     CHANGE_FILES,
+    EMPTY_PARTITIONS,
     FREQUENT_CHECKPOINTS,
+    IMAGES,
     INLINE_VECTORS,
     NESTED_COLUMNS,
+    NUMBERED,
     POSITION_FILES,
+    REQUESTS,
+    RESTORED_COLUMNS,
     ROW_IDS,
+    SMALL_INTEGERS,
     TYPE_WIDENING,
+    VARIANTS,
     VECTOR_FILES,
     VECTORS_OFF,
     Change,
@@ -38,14 +46,22 @@ if "iceberg" in detect.format_names():
 __all__ = [
     "ANY_COLUMN_NAMES",
     "APPEND_ONLY",
+    "CHANGE_FEED",
     "CHANGE_FILES",
+    "EMPTY_PARTITIONS",
     "FREQUENT_CHECKPOINTS",
+    "IMAGES",
     "INLINE_VECTORS",
     "KINDS",
     "NESTED_COLUMNS",
+    "NUMBERED",
     "POSITION_FILES",
+    "REQUESTS",
+    "RESTORED_COLUMNS",
     "ROW_IDS",
+    "SMALL_INTEGERS",
     "TYPE_WIDENING",
+    "VARIANTS",
     "VECTORS_OFF",
     "VECTOR_FILES",
     "Change",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +16,19 @@ import pyarrow.parquet as pq
 from contract.kinds.kind import (
     ANY_COLUMN_NAMES,
     APPEND_ONLY,
+    CHANGE_FEED,
     CHANGE_FILES,
     FREQUENT_CHECKPOINTS,
+    IMAGES,
     INLINE_VECTORS,
     NESTED_COLUMNS,
+    NUMBERED,
+    REQUESTS,
+    RESTORED_COLUMNS,
     ROW_IDS,
+    SMALL_INTEGERS,
     TYPE_WIDENING,
+    VARIANTS,
     VECTOR_FILES,
     VECTORS_OFF,
     Kind,
@@ -35,6 +43,7 @@ _PROPERTIES: dict[str, dict[str, str]] = {
     NESTED_COLUMNS: {},
     VECTORS_OFF: {"delta.enableDeletionVectors": "false"},
     CHANGE_FILES: {"delta.enableChangeDataFeed": "true"},
+    CHANGE_FEED: {"delta.enableChangeDataFeed": "true"},
     ROW_IDS: {"delta.enableRowTracking": "true"},
     ANY_COLUMN_NAMES: {"delta.columnMapping.mode": "name"},
     APPEND_ONLY: {"delta.appendOnly": "true"},
@@ -84,6 +93,10 @@ class DeltaKind(Kind):
             "delta.enableInCommitTimestamps": rng.choice(["true", "false"]),
         }
 
+    def copied(self, table: Any, place: str) -> str:
+        # Their common kernel looks for a checkpoint in the folder "A" where the table's is "%41".
+        return str(shutil.copytree(table.location, place.replace("%41", "")))
+
     def readers_of(self, table: Any) -> tuple[Reader, ...]:
         unable = set()
         mapped = table.properties.get("delta.columnMapping.mode", "none") != "none"
@@ -123,7 +136,18 @@ def _actions(table: Any, version: int | None) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-_ABILITIES = frozenset({VECTOR_FILES, INLINE_VECTORS})
+_ABILITIES = frozenset(
+    {
+        VECTOR_FILES,
+        INLINE_VECTORS,
+        REQUESTS,
+        IMAGES,
+        NUMBERED,
+        RESTORED_COLUMNS,
+        SMALL_INTEGERS,
+        VARIANTS,
+    }
+)
 _ALL_READERS = (read_by_delta_rs, read_by_duckdb)
 
 DELTA_KINDS = (

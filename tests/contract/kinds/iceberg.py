@@ -1,9 +1,10 @@
-"""Kinds of Iceberg tables. Those of versions 2 and 3 are only read; a test writer writes them."""
+"""Kinds of Iceberg tables, at a path."""
 
 from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,114 +14,121 @@ from typing import Any
 import pytest
 
 import naive_tree
-from connector_rows import connector_rows
 from contract.kinds.kind import (
     ANY_COLUMN_NAMES,
+    CHANGE_FEED,
+    EMPTY_PARTITIONS,
+    IMAGES,
     NESTED_COLUMNS,
     POSITION_FILES,
     ROW_IDS,
     TYPE_WIDENING,
     VECTOR_FILES,
     VECTORS_OFF,
-    Change,
     Kind,
+    Reader,
     Written,
 )
 from iceberg_tables.lake import IcebergLake
 from iceberg_tables.readers import read_by_duckdb, read_by_pyiceberg
-from scanning import opened
 
-_CANNOT_WRITE = "Iceberg tables cannot be written yet"
+_VERBS = ("delete", "update", "merge")
+_DATA, _EQUALITY_DELETES, _DELETED = 0, 2, 2
+
+
+def _modes(mode: str) -> dict[str, str]:
+    return {f"write.{verb}.mode": mode for verb in _VERBS}
+
+
+_PROPERTIES: dict[str, dict[str, str]] = {
+    NESTED_COLUMNS: {},
+    ANY_COLUMN_NAMES: {},
+    CHANGE_FEED: {},
+    TYPE_WIDENING: {},
+    VECTORS_OFF: _modes("copy-on-write"),
+}
+_OF_VERSION: dict[int, dict[str, dict[str, str]]] = {
+    2: {POSITION_FILES: {}},
+    3: {ROW_IDS: {}},
+    4: {ROW_IDS: {}},
+}
 
 
 @dataclass(frozen=True)
 class IcebergKind(Kind):
     def properties(self, *features: str) -> Mapping[str, str]:
-        known = {NESTED_COLUMNS, POSITION_FILES}
-        return {} if known.issuperset(features) else {}[next(iter(set(features) - known))]
+        known = _PROPERTIES | _OF_VERSION[self.format_version or 3]
+        return {key: value for feature in features for key, value in known[feature].items()}
 
-    def lake(self, root: Path, schema: Any, **options: Any) -> IcebergLake:
-        return IcebergLake(root, schema, format_version=self.format_version or 2, **options)
+    def version(self, table: Any, number: int) -> int:
+        """Each commit writes one metadata file. A table without a snapshot has version -1."""
+        found = _metadata(table, number + 1).get("current-snapshot-id")
+        return -1 if found is None else int(found)
 
-    def history(
-        self, spark: Any, place: Any, ddl: str, rows: Any, *changes: Change, **options: Any
-    ) -> tuple[Any, list[int]]:
-        from pyspark.sql.pandas.types import to_arrow_schema
-        from pyspark.sql.types import StructType
+    def fresh(self, template: Path, place: Path) -> Path:
+        """Tables have absolute paths: the template is put back as it was."""
+        del place
+        backup = template.with_name(f"{template.name}-backup")
+        if backup.exists():
+            shutil.rmtree(template, ignore_errors=True)
+            shutil.copytree(backup, template)
+        else:
+            shutil.copytree(template, backup)
+        return template
 
-        schema = to_arrow_schema(StructType.fromDDL(ddl))
-        lake = self.lake(Path(place), schema, **options)
-        _write(lake, [dict(zip(schema.names, row, strict=True)) for row in rows])
-        lake.commit()
-        for change in changes:
-            _change(lake, change)
-            lake.commit()
-        return opened(spark, lake), lake.versions
-
-    def table(self, spark: Any, place: Any, ddl: str, rows: Any = (), **options: Any) -> Any:
-        return self.history(spark, place, ddl, rows, **options)[0]
+    def commits(self, table: Any) -> int:
+        return _newest(table) - 1
 
     def constraint(self, name: str, condition: str) -> Mapping[str, str]:
-        raise NotImplementedError(_CANNOT_WRITE)
+        del name, condition
+        pytest.skip("Iceberg tables have no constraints")
 
     def written(self, table: Any, version: int | None = None) -> Written:
-        raise NotImplementedError(_CANNOT_WRITE)
+        snapshots = {record["snapshot-id"]: record for record in _metadata(table)["snapshots"]}
+        record = _head(table) if version is None else snapshots[version]
+        assert record is not None
+        old, new = _live(snapshots.get(record.get("parent-snapshot-id"))), _live(record)
+        return Written(
+            added=len(new.keys() - old.keys()),
+            removed=len(old.keys() - new.keys()),
+            more_deleted=sum(new[path] != old[path] for path in new.keys() & old.keys()),
+        )
 
     def changes(self, table: Any, version: int | None = None) -> Counter[tuple[Any, ...]]:
-        raise NotImplementedError(_CANNOT_WRITE)
+        del table, version
+        pytest.skip("Iceberg tables have no change files")
 
     def switch_vectors(self, *, on: bool) -> Mapping[str, str]:
-        raise NotImplementedError(_CANNOT_WRITE)
+        return _modes("merge-on-read" if on else "copy-on-write")
 
+    def random_properties(self, rng: random.Random) -> dict[str, str]:
+        return {
+            "commit.manifest.min-count-to-merge": rng.choice(["2", "3", "100"]),
+            "write.metadata.compression-codec": rng.choice(["none", "gzip"]),
+            "write.metadata.metrics.default": rng.choice(["full", "truncate(2)", "counts", "none"]),
+        }
 
-_PROPERTIES: dict[str, dict[str, str]] = {
-    NESTED_COLUMNS: {},
-    ROW_IDS: {},
-    ANY_COLUMN_NAMES: {},
-    VECTORS_OFF: {f"write.{verb}.mode": "copy-on-write" for verb in ("delete", "update", "merge")},
-    TYPE_WIDENING: {},
-}
+    def readers_of(self, table: Any) -> tuple[Reader, ...]:
+        """pyiceberg refuses deletes by value."""
+        entries = _entries(_head(table))
+        by_value = any(entry["data_file"]["content"] == _EQUALITY_DELETES for entry in entries)
+        return tuple(read for read in self.readers if not (by_value and read is read_by_pyiceberg))
+
+    def lake(self, root: Path, schema: Any, **options: Any) -> Any:
+        properties = {**_modes("merge-on-read"), **options.pop("properties", {})}
+        return IcebergLake(
+            root, schema, format_version=self.format_version or 2, properties=properties, **options
+        )
 
 
 @dataclass(frozen=True)
-class TreeKind(Kind):
+class TreeKind(IcebergKind):
     """Tables with metadata trees: only delvec reads and writes them. A DELETE counts its rows unless
     `random_deletes` lets it store keys.
     """
 
     def properties(self, *features: str) -> Mapping[str, str]:
-        return {VECTORS_OF_KEYS: "false"} | {
-            key: value for feature in features for key, value in _PROPERTIES[feature].items()
-        }
-
-    def constraint(self, name: str, condition: str) -> Mapping[str, str]:  # noqa: ARG002
-        pytest.skip("Iceberg tables have no constraints")
-
-    def rows_at(self, table: Any, version: int) -> list[dict[str, Any]]:
-        """Files with lists or maps have no field ids: the connector finds their columns by name."""
-        if table.snapshot(version).record is None:
-            return []
-        return connector_rows(table.location, version=version)
-
-    def number(self, table: Any, version: int) -> int:
-        """Changes of metadata make no version, and a table that was created without rows has none."""
-        chain = self._chain(table)
-        path = Path(table.location) / "metadata/v1.metadata.json"
-        was_empty = not json.loads(path.read_text())["snapshots"]
-        return chain[::-1].index(version) + was_empty
-
-    def commits_since(self, table: Any, version: int) -> int:
-        chain = self._chain(table)
-        return chain.index(version) if version in chain else len(chain)
-
-    def _chain(self, table: Any) -> list[int]:
-        """The newest snapshot and its ancestors."""
-        metadata = table._table.snapshot().metadata
-        found, current = [], metadata.current_snapshot_id
-        while current is not None:
-            found.append(current)
-            current = metadata.snapshots[current].parent_id
-        return found
+        return {VECTORS_OF_KEYS: "false", **super().properties(*features)}
 
     def written(self, table: Any, version: int | None = None) -> Written:
         snapshot = table._table.snapshot(version)
@@ -133,15 +141,13 @@ class TreeKind(Kind):
             more_deleted=sum(now[path] > before[path] for path in now.keys() & before.keys()),
         )
 
-    def changes(self, table: Any, version: int | None = None) -> Counter[tuple[Any, ...]]:  # noqa: ARG002
-        pytest.skip("Iceberg tables have no change files")
+    def readers_of(self, table: Any) -> tuple[Reader, ...]:
+        del table
+        return self.readers
 
-    def lake(self, root: Path, schema: Any, **options: Any) -> Any:  # noqa: ARG002
+    def lake(self, root: Path, schema: Any, **options: Any) -> Any:
+        del root, schema, options
         pytest.skip("only delvec writes tables with trees")
-
-    def switch_vectors(self, *, on: bool) -> Mapping[str, str]:
-        mode = "merge-on-read" if on else "copy-on-write"
-        return dict.fromkeys(_PROPERTIES[VECTORS_OFF], mode)
 
     def random_properties(self, rng: random.Random) -> dict[str, str]:
         return {
@@ -184,40 +190,75 @@ def random_deletes(rng: random.Random) -> dict[str, str]:
     }
 
 
-def _write(lake: IcebergLake, rows: list[dict[str, Any]]) -> None:
-    """A file for each partition."""
-    parts: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in rows:
-        parts.setdefault(tuple(row[column] for column in lake.partition_by), []).append(row)
-    for part in parts.values():
-        lake.write(part)
+def _metadata(table: Any, number: int | None = None) -> dict[str, Any]:
+    """The metadata file of this number, or the newest one."""
+    import gzip
+
+    folder = Path(table.location) / "metadata"
+    (path,) = folder.glob(f"v{number or _newest(table)}.*metadata.json")
+    data = path.read_bytes()
+    found: dict[str, Any] = json.loads(gzip.decompress(data) if ".gz." in path.name else data)
+    return found
 
 
-def _change(lake: IcebergLake, change: Change) -> None:
-    new = []
-    for file in list(lake.files):
-        rows = enumerate(file.rows)
-        found = {at: dict(row) for at, row in rows if at not in file.deleted and change.matches(dict(row))}
-        if len(found) + len(file.deleted) == len(file.rows):
-            lake.drop(file)
-        elif found:
-            lake.delete(file, found)
-        if change.new is not None:
-            new += map(change.new, found.values())
-    _write(lake, new)
+def _newest(table: Any) -> int:
+    """The number of the newest metadata file."""
+    folder = Path(table.location) / "metadata"
+    return max(int(path.name[1:].split(".")[0]) for path in folder.glob("v*.metadata.json"))
+
+
+def _head(table: Any) -> dict[str, Any] | None:
+    """The current snapshot as the newest metadata file has it."""
+    metadata = _metadata(table)
+    current = metadata.get("current-snapshot-id")
+    return next((record for record in metadata["snapshots"] if record["snapshot-id"] == current), None)
+
+
+def _entries(snapshot: Mapping[str, Any] | None) -> list[Any]:
+    """The live entries of a snapshot's manifests."""
+    if snapshot is None:
+        return []
+    manifests = _avro(snapshot["manifest-list"])
+    entries = [entry for manifest in manifests for entry in _avro(manifest["manifest_path"])]
+    return [entry for entry in entries if entry["status"] != _DELETED]
+
+
+def _live(snapshot: Mapping[str, Any] | None) -> dict[str, frozenset[Any]]:
+    """The data files of a snapshot, each with its vectors and position-delete files."""
+    files = [entry["data_file"] for entry in _entries(snapshot)]
+    deletes: dict[str, set[Any]] = {file["file_path"]: set() for file in files if file["content"] == _DATA}
+    for file in files:
+        if file["content"] != _DATA:
+            deletes[file["referenced_data_file"]].add((file["file_path"], file.get("content_offset")))
+    return {path: frozenset(found) for path, found in deletes.items()}
+
+
+def _avro(path: str) -> list[Any]:
+    import fastavro
+
+    with Path(path.removeprefix("file:")).open("rb") as file:
+        return list(fastavro.reader(file))
 
 
 _READERS = (read_by_duckdb, read_by_pyiceberg)
 
 ICEBERG_KINDS = (
     IcebergKind(
-        "iceberg-2", (POSITION_FILES,), writes=False, readers=_READERS, format="iceberg", format_version=2
+        "iceberg-2",
+        (POSITION_FILES,),
+        whole=True,
+        rare=True,
+        abilities=frozenset({EMPTY_PARTITIONS}),
+        readers=_READERS,
+        format="iceberg",
+        format_version=2,
     ),
     IcebergKind(
         "iceberg-3",
         whole=True,
-        writes=False,
-        abilities=frozenset({VECTOR_FILES}),
+        common=True,
+        rare=True,
+        abilities=frozenset({VECTOR_FILES, EMPTY_PARTITIONS, IMAGES}),
         readers=_READERS,
         format="iceberg",
         format_version=3,
@@ -227,8 +268,7 @@ ICEBERG_KINDS = (
         whole=True,
         numbered=False,
         rare=True,
-        update="OVERWRITE",
-        abilities=frozenset({VECTOR_FILES}),
+        abilities=frozenset({VECTOR_FILES, EMPTY_PARTITIONS, IMAGES}),
         format="iceberg",
         format_version=4,
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from scanning import collected, plain
 # What a test may ask of a table, in words that belong to no format.
 VECTORS_OFF = "deletes rewrite files"
 CHANGE_FILES = "changes are also written as files"
+CHANGE_FEED = "changes can be read"
 ROW_IDS = "rows have ids"
 ANY_COLUMN_NAMES = "columns may have any name"
 POSITION_FILES = "deletes are position files, which do not say how many rows of a file they delete"
@@ -29,6 +31,13 @@ FREQUENT_CHECKPOINTS = "the log is summarised after every second commit"
 # What the tables of a kind may have, for tests marked ``needs``.
 VECTOR_FILES = "deletes are vectors in files"
 INLINE_VECTORS = "deletes may be vectors inside the metadata"
+EMPTY_PARTITIONS = "the empty text is a partition value, not null"
+IMAGES = "the change feed pairs old and new rows of an update"
+NUMBERED = "versions count up from 0, also where properties or columns change"
+RESTORED_COLUMNS = "a restore also brings back columns and properties"
+SMALL_INTEGERS = "there are the types tinyint and smallint"
+VARIANTS = "variant columns can be written"
+REQUESTS = "the history has what was asked for, and how often a commit was tried"
 
 Reader = Callable[[str], list[dict[str, Any]]]
 
@@ -59,50 +68,35 @@ class Change:
 class Kind(ABC):
     """A kind of table. ``features``: what all of its tables have. ``whole``: not only the core runs on it.
 
-    ``writes``: delvec can write such tables. On other kinds only tests marked ``reads`` run.
-    ``numbered``: versions count up from 0, and each change of metadata is one. Tests of other kinds compare
-    versions by their order only.
-    ``rare``: tests of the kind that are not of the core are slow.
-    ``update``: the operation of an UPDATE that records deleted rows, in the table's history.
+    ``numbered``: tests that count commits of every kind, also of maintenance, run on it.
+    ``rare``: tests that are neither of the core nor ``common`` are slow on it.
+    ``common``: tests that are marked so are not.
     ``abilities``: what a test may need that is marked ``needs``.
     """
 
     name: str
     features: tuple[str, ...] = ()
     whole: bool = False
-    writes: bool = field(default=True, kw_only=True)
     numbered: bool = field(default=True, kw_only=True)
     rare: bool = field(default=False, kw_only=True)
-    update: str = field(default="UPDATE", kw_only=True)
+    common: bool = field(default=False, kw_only=True)
     abilities: frozenset[str] = field(default=frozenset(), kw_only=True)
     readers: tuple[Reader, ...] = field(default=(), kw_only=True)
     format: str = field(default="", kw_only=True)
     format_version: int | None = field(default=None, kw_only=True)
 
-    def has(self, feature: str) -> bool:
-        """Whether tables of this kind can have a feature."""
-        try:
-            self.properties(feature)
-        except KeyError:
-            return False
-        return True
-
-    def rows_at(self, table: Any, version: int) -> list[dict[str, Any]]:
-        """The rows of a version of a format's table, read without Spark."""
-        return read_rows(table.snapshot(version).plan(), table.storage)
-
-    def number(self, table: Any, version: int) -> int:
-        """Which version of the table this is, from 0: that of its creation."""
-        del table
-        return version
-
-    def commits_since(self, table: Any, version: int) -> int:
-        """How many versions the table has after this one."""
-        return int(table.version - version)
-
     @abstractmethod
     def properties(self, *features: str) -> Mapping[str, str]:
         """The properties that switch features on; KeyError for a feature that the format lacks."""
+
+    def version(self, table: Any, number: int) -> int:
+        """The version that a table had after so many commits: 0 is the one that created it."""
+        del table
+        return number
+
+    def commits(self, table: Any) -> int:
+        """How many commits there are after the one that created the table."""
+        return int(table.version)
 
     @abstractmethod
     def constraint(self, name: str, condition: str) -> Mapping[str, str]:
@@ -134,10 +128,33 @@ class Kind(ABC):
         del rng
         return {}
 
+    def rows_at(self, table: Any, version: int) -> list[dict[str, Any]]:
+        """The rows of a version of a format's table, read without Spark."""
+        return read_rows(table.snapshot(version).plan(), table.storage)
+
     def readers_of(self, table: Any) -> tuple[Reader, ...]:
         """The other engines that can read this table."""
         del table
         return self.readers
+
+    def has(self, feature: str) -> bool:
+        """Whether there are tables with the feature."""
+        try:
+            self.properties(feature)
+        except KeyError:
+            return False
+        return True
+
+    def fresh(self, template: Path, place: Path) -> Path:
+        """Where there is now a table as the template was when this was first called: a copy at ``place``, or
+        the template itself, if the tables of the kind cannot be copied.
+        """
+        return Path(shutil.copytree(template, place))
+
+    def copied(self, table: Any, place: str) -> str:
+        """A place where other engines can read the table; ``place`` is free for a copy."""
+        del place
+        return str(table.location)
 
     def having(self, *features: str) -> dict[str, str]:
         """The properties of a table with these features too; skips the test if the format lacks one."""

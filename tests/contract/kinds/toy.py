@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from contract.kinds.kind import POSITION_FILES, VECTORS_OFF, Kind, Written
+from contract.kinds.kind import NUMBERED, POSITION_FILES, REQUESTS, VECTORS_OFF, Kind, Written
 from contract.kinds.toy_format import DELETES, MANIFESTS, ToyTable
 from delvec import detect
 from delvec.storage import Storage
@@ -58,4 +58,9 @@ class ToyKind(Kind):
         return {file["path"]: file["delete"] for file in json.loads(path.read_text())["files"]}
 
 
-TOY_KINDS = (ToyKind("toy", format="toy"), ToyKind("toy-position-files", (POSITION_FILES,), format="toy"))
+_ABILITIES = frozenset({NUMBERED, REQUESTS})
+
+TOY_KINDS = (
+    ToyKind("toy", abilities=_ABILITIES, format="toy"),
+    ToyKind("toy-position-files", (POSITION_FILES,), abilities=_ABILITIES, format="toy"),
+)
