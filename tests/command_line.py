@@ -13,6 +13,9 @@ import pytest
 from delvec.cli.main import main
 from delvec.cli.spark import quiet_loggers
 
+SPARK_COMMANDS = ("change", "changes", "convert", "count", "optimize", "rewrite_deletes", "sql")
+"""The modules of commands that start a session of their own, and stop it."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -56,5 +59,5 @@ def in_spark(monkeypatch, spark, started):
         with quiet_loggers():
             yield spark
 
-    for module in ("change", "changes", "convert", "count", "optimize", "sql"):
+    for module in SPARK_COMMANDS:
         monkeypatch.setattr(f"delvec.cli.{module}.local_session", start)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import delvec, in_spark, started
+from command_line import SPARK_COMMANDS, delvec, in_spark, started
 from delvec import detect
 
 __all__ = ["delvec", "in_spark", "started"]
@@ -32,5 +32,5 @@ def no_spark(monkeypatch, started):
         started.append(settings)
         raise AssertionError("Spark was started")
 
-    for module in ("change", "changes", "convert", "count", "optimize", "rewrite_deletes", "sql"):
+    for module in SPARK_COMMANDS:
         monkeypatch.setattr(f"delvec.cli.{module}.local_session", start)
