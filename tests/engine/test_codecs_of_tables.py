@@ -109,7 +109,7 @@ def test_a_codec_from_outside_of_the_package(spark, tmp_path, monkeypatch):
     for read in (
         lambda: table.to_df().collect(),
         lambda: connector_rows(table.location),
-        lambda: table.delete("v = 7"),
+        lambda: table.delete("v > 17"),
         table.rewrite_deletes,
     ):
         with pytest.raises(UnsupportedFeatureError, match=message) as refused:

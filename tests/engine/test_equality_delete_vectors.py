@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import delvec
@@ -142,6 +143,19 @@ def test_many_keys_are_written_by_executors(table, monkeypatch):
     assert any("too many keys for one machine" in message for message in messages)
     assert table.delete_keys(keys(4, 5), on="id").metrics["numKeysInVectors"] == 2
     assert rows_of(table) == left(1, 2, 3, 4, 5)
+
+
+def test_key_files_of_executors_have_ids_beside_lists(spark, tmp_path, monkeypatch):
+    """Data files of a table with lists have no ids. Key files have them: other readers find keys by ids."""
+    monkeypatch.setattr(stored_keys, "VECTOR_KEYS", 2)
+    monkeypatch.setattr(stored_keys, "DRIVER_KEYS", 1)
+    data = spark.createDataFrame([(["a"], number) for number in range(6)], "tags array<string>, id bigint")
+    table = Table.create(spark, str(tmp_path / "t"), data, format="iceberg")
+    table.delete_keys(keys(1, 2, 3), on="id")
+    (delete,) = deletes_of(table)
+    stored = pq.read_schema(delete["location"])
+    assert [field.metadata[b"PARQUET:field_id"] for field in stored] == [b"2"]
+    assert sorted(row["id"] for row in table.to_df().collect()) == [0, 4, 5]
 
 
 def test_the_log(table):

@@ -307,6 +307,44 @@ def test_keys_that_another_writer_deletes_meanwhile_stay(spark, tmp_path):
     same(opened(spark, table).to_df(), table.rows())
 
 
+def test_rows_of_a_removed_position_file_stay_deleted(spark, tmp_path):
+    """A writer of version 2 adds a position file with its new rows alone. The rows of the removed file are
+    then in no other delete than that of the rewrite.
+    """
+    table = IcebergWriter(tmp_path / "t", COLUMNS, format_version=2)
+    first, second = (table.add_file(rows(*range(at, at + 10))) for at in (0, 10))
+    table.commit()
+    table.delete_positions({first: [0, 1], second: [2]})
+    table.commit()
+    table.delete_keys([{"id": 999}], on=["id"])
+    table.commit()
+
+    def winner(_):
+        table.delete_positions({first: [7]})
+        table.commit()
+
+    losing(spark, str(table.root), winner).rewrite_deletes(to="position-deletes")
+    assert "keys" not in kinds(table)
+    same(opened(spark, table).to_df(), table.rows())
+
+
+def test_a_compaction_into_another_partitioning_beside_a_delete_of_keys(spark, tmp_path):
+    """A delete of keys in a partition of the old spec would not reach the new file."""
+    table = IcebergWriter(tmp_path / "t", COLUMNS, format_version=2, partition_by=["p"])
+    for at in (0, 10):
+        table.add_file(rows(*range(at, at + 10)))
+    table.commit()
+    old = table.spec
+    table.replace_spec(["id"])
+
+    def winner(_):
+        table.delete_keys([{"id": 3}], on=["id"], spec=old, partition={"p": 1})
+        table.commit()
+
+    losing(spark, str(table.root), winner).optimize()
+    same(opened(spark, table).to_df(), table.rows())
+
+
 def test_an_older_file_that_appears_below_a_removed_delete(spark, tmp_path):
     """A file whose rows keep an old sequence number, as another engine's compaction adds it: the key delete
     applies to it. The first attempt would have removed the delete without having looked at the file.

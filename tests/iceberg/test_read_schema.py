@@ -183,7 +183,7 @@ def test_a_compared_column_that_no_schema_has(table):
         connector_rows(table.root)
 
 
-@pytest.mark.parametrize("kind", ["AVRO", "ORC", "PUFFIN"])
+@pytest.mark.parametrize("kind", ["AVRO", "ORC"])
 def test_equality_files_of_other_formats(table, kind):
     def other(entry):
         entry["data_file"]["file_format"] = kind

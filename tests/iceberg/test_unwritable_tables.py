@@ -51,7 +51,7 @@ def of_version_1(root):
     return (
         (str(written(root, 1).root),),
         UnsupportedFeatureError,
-        r"version (is )?1\b.*2 or 3.*upgrade",
+        r"version (is )?1\b.*2, 3 or 4.*upgrade",
     )
 
 

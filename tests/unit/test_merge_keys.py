@@ -86,13 +86,17 @@ def test_columns_that_are_asked_to_be_equal(on, expected):
     assert keys(on) == expected
 
 
+def test_keys_of_which_null_equals_null():
+    (key,) = matching("target.id <=> source.id").keys
+    assert (key.target, key.source, key.null_safe) == ("id", "id", True)
+
+
 @pytest.mark.parametrize(
     "on",
     [
         "target.id = source.id OR target.name = source.name",
         "NOT target.id = source.id",
         "NOT (target.id = source.id AND target.name = source.name)",
-        "target.id <=> source.id",
         "target.id <> source.id",
         "target.id >= source.id",
         "target.id = source.id + 1",

@@ -8,21 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from delvec.chunked import one_chunk
 from delvec.conflicts.conflict import Conflict
 from delvec.conflicts.winners import deletes_keys
 from delvec.formats import Snapshot
 from delvec.row_delta import RowDelta, Verb, Won
 
 
-def kept_sequence_conflict(delta: RowDelta, won: Sequence[Won]) -> Conflict | None:
-    """A compaction after a delete by key must keep the sequence number of its rows, or the delete would not
-    apply to its new files.
+def kept_sequence_conflict(delta: RowDelta, base: Snapshot, won: Sequence[Won]) -> Conflict | None:
+    """A compaction after a delete by key must keep the sequence number and the partitioning of its rows, or
+    the delete might not apply to its new files.
     """
-    if delta.verb != Verb.COMPACT or delta.data_sequence is not None:
-        return None
     keyed = next(filter(deletes_keys, won), None)
-    reason = "it deleted rows by their keys, and this operation gives rows a new sequence number"
-    return None if keyed is None else Conflict.with_commit(keyed, reason)
+    if delta.verb != Verb.COMPACT or keyed is None:
+        return None
+    if delta.data_sequence is None:
+        reason = "it deleted rows by their keys, and this operation gives rows a new sequence number"
+        return Conflict.with_commit(keyed, reason)
+    specs = base.plan(among=one_chunk(delta.removed)).files.column("spec_id").unique().to_pylist()
+    if set(specs) <= {base.spec.spec_id}:
+        return None
+    reason = "it deleted rows by their keys, and this operation moves rows to another partitioning"
+    return Conflict.with_commit(keyed, reason)
 
 
 def key_scope_conflict(delta: RowDelta, newest: Snapshot, won: Sequence[Won]) -> Conflict | None:
@@ -31,6 +38,6 @@ def key_scope_conflict(delta: RowDelta, newest: Snapshot, won: Sequence[Won]) ->
     if delta.verb not in (Verb.DELETE_KEYS, Verb.UPSERT) or is_global:
         return None
     keys = newest.rules(delta.verb).keys
-    if keys is not None and keys.by_partition:
+    if not won or (keys is not None and keys.by_partition):
         return None
     return Conflict.with_commit(won[-1], "it added files with another partitioning")

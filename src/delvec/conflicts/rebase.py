@@ -67,7 +67,7 @@ def rebased(
     probe: ConflictProbe,
 ) -> Rebased | Conflict:
     """``delta``, which was made from ``base``, on top of ``newest``. ``won`` are the commits between them."""
-    conflict = _statement_conflict(delta, won, probe) or kept_sequence_conflict(delta, won)
+    conflict = _statement_conflict(delta, won, probe) or kept_sequence_conflict(delta, base, won)
     if conflict is not None:
         return conflict
     rules = {RULES[winner.verb, delta.verb] for winner in won}
@@ -126,13 +126,14 @@ class _Rebase:
         if conflict is not None:
             return conflict
         united = [row for file in files if (row := united_vector(file)) is not None]
+        removed_deletes = still_live(delta.removed_deletes, self.newest)
         after = replace(
             delta,
             base=self.newest.base,
             removed=self._moved(delta.removed).drop_null(),
             rewritten=self._moved(delta.rewritten).drop_null(),
-            vectors=self._moved_vectors(united),
-            removed_deletes=still_live(delta.removed_deletes, self.newest),
+            vectors=self._moved_vectors(united, keeps_all=len(removed_deletes) > 0),
+            removed_deletes=removed_deletes,
             counts=_without(delta.counts, _overlap(files)),
         )
         return Rebased(after, sum(row["deleted"] > 0 for row in united))
@@ -275,14 +276,14 @@ class _Rebase:
         """The ids in the newest version; null for files that are removed."""
         return self.winners.newest_ids(one_chunk(file_ids))
 
-    def _moved_vectors(self, united: Sequence[Mapping[str, Any]]) -> pa.Table:
+    def _moved_vectors(self, united: Sequence[Mapping[str, Any]], *, keeps_all: bool) -> pa.Table:
         """The vectors of the delta, with those that were united. A vector that deletes nothing more is
-        dropped.
+        dropped, unless the delta removes deletes: their rows may be in no other delete.
         """
         old = self.delta.vectors
         replaced = pa.array([row["file_id"] for row in united], pa.int64())
         unchanged = old.filter(pc.invert(pc.is_in(old.column("file_id"), value_set=replaced)))
-        new = [row for row in united if row["deleted"]]
+        new = [row for row in united if keeps_all or row["deleted"]]
         vectors = pa.concat_tables([unchanged, pa.Table.from_pylist(new, schema=VECTORS_SCHEMA)])
         ids = self._moved(vectors.column("file_id"))
         return vectors.set_column(0, VECTORS_SCHEMA.field(0), ids).filter(ids.is_valid())

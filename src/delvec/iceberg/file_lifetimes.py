@@ -158,11 +158,14 @@ def _paths(entries: pa.Table) -> pa.Array:
 
 
 def _delete_keys(entries: pa.Table) -> pa.Array:
-    """Equal for the same delete: a Puffin file has the vectors of many data files."""
-    texts = [
-        pc.fill_null(one_chunk(entries.column(name)).cast(pa.string()), "")
-        for name in ("file_path", "content_offset", "referenced_data_file")
-    ]
+    """Equal for the same delete: a Puffin file has the vectors of many data files. The data file of a
+    position file does not count: trees name it where the manifest has only the bounds of its paths.
+    """
+    offset = one_chunk(entries.column("content_offset"))
+    referenced = one_chunk(entries.column("referenced_data_file"))
+    of_vector = pc.if_else(pc.is_valid(offset), referenced, pa.scalar(None, referenced.type))
+    columns = (one_chunk(entries.column("file_path")), offset, of_vector)
+    texts = [pc.fill_null(column.cast(pa.string()), "") for column in columns]
     return pc.binary_join_element_wise(*texts, "\0")
 
 

@@ -1,8 +1,8 @@
 """Which files snapshots need: manifest lists, roots, manifests, and the files that are live in these.
 
 A manifest that many snapshots share is read once. Its live files are the same in all of them, or those of a
-leaf of trees that not all of them mask. Memory holds
-the locations of the manifests, and the files of a group of manifests.
+leaf of trees that not all of them mask. Manifest lists mask nothing. Memory holds the locations of the
+manifests, and the files of a group of manifests.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class MetadataFiles:
     lists       manifest lists and root manifests
     manifests   also the leaves of trees
     contents    the files that are live in roots themselves, and the Puffin files of manifest vectors
-    masks       by the location of a leaf: the positions that all of the snapshots mask
+    masks       by the location of a leaf: the positions that all of the snapshots mask. A manifest that a
+                manifest list names has none
     """
 
     lists: pa.Table
@@ -102,11 +103,12 @@ class SnapshotFiles:
         for start in range(0, len(places), _LISTS_AT_ONCE):
             read = in_parallel(self._read_list, places[start : start + _LISTS_AT_ONCE])
             manifests = each_once(pa.concat_tables([manifests, *read]))
+        unmasked = frozenset(manifests.column("location").to_pylist())
         return MetadataFiles(
             pa.concat_tables([lists, trees.lists]),
             each_once(pa.concat_tables([manifests, trees.manifests])),
             trees.contents,
-            trees.masks,
+            {place: mask for place, mask in trees.masks.items() if place not in unmasked},
         )
 
     def live_files(

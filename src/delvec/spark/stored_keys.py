@@ -91,7 +91,8 @@ def _partition_rules(rules: WriteRules, fields: KeyFields) -> WriteRules:
         for field in rules.spec.fields
     )
     spec = rules.spec if is_decided and rules.keys.by_partition else UNPARTITIONED
-    return replace(rules, spec=spec, schema=Struct(fields), measured=())
+    # Keys are no lists or maps: their files always have ids, even where the files of the table cannot.
+    return replace(rules, spec=spec, schema=Struct(fields), measured=(), with_ids=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import naive_tree
@@ -13,12 +14,15 @@ from delvec.deletes.loader import DeleteLoader
 from delvec.detect import open_table
 from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.iceberg import restore
+from delvec.iceberg.file_lifetimes import _delete_keys
 from delvec.iceberg.tree.manifest_file import read_manifest
 from delvec.ref_changes import NewRef
 from delvec.row_delta import Committed, MetadataChange, Operation, Request, Verb
+from delvec.schema import Field, Primitive, Struct
 from delvec.vacuum import vacuum
 from iceberg_tables.commits import Model, avro
 from iceberg_tables.trees import LIMITS, read_blob
+from iceberg_tables.writer import IcebergWriter
 
 
 class UpgradedModel(Model):
@@ -353,6 +357,51 @@ def test_vacuum_keeps_what_avro_leaves_and_older_snapshots_need(tmp_path, expire
             plan = snapshot.plan()
             assert plan.files.num_rows == count
             assert all(Path(path).exists() for path in plan.files.column("location").to_pylist())
+
+
+def test_vacuum_keeps_what_a_tag_from_before_the_upgrade_needs(tmp_path):
+    """The tag's manifest list masks nothing of the manifest that the root masks."""
+    model, paths = history(tmp_path / "t")
+    model.table.create_ref(NewRef("old", "tag"))
+    tagged = model.snapshot.version
+    model.table.upgrade(4)
+    model.commit(remove=[paths[0]], verb=Verb.DELETE)
+    vacuum(open_table(str(model.root)), retain_hours=0, force=True)
+    kept = {snapshot["snapshot-id"] for snapshot in model.metadata()["snapshots"]}
+    assert kept == {tagged, model.snapshot.version}
+    plan = open_table(str(model.root)).snapshot(tagged).plan()
+    assert paths[0] in plan.files.column("location").to_pylist()
+    assert all(Path(path).exists() for path in plan.files.column("location").to_pylist())
+    DeleteLoader(model.table.storage).by_file(plan)
+    model.check_plan()
+
+
+def test_a_position_file_is_the_same_delete_before_and_after(tmp_path):
+    """A manifest may name its data file by the bounds of the paths alone. The change feed compares both."""
+    writer = IcebergWriter(tmp_path / "t", pa.schema([("id", pa.int64())]), format_version=2)
+    file = writer.add_file([{"id": number} for number in range(4)])
+    writer.commit()
+    writer.delete_positions({file: [3]})
+    writer.commit()
+    old = open_table(str(writer.root)).snapshot().version
+    table = open_table(str(writer.root))
+    table.upgrade(4)
+    keys = []
+    for version in (old, None):
+        snapshot = table.snapshot(version)
+        keys.append(_delete_keys(snapshot.live_at(snapshot.record).deletes()).to_pylist())
+    assert keys[0] == keys[1]
+    assert len(keys[0]) == 1
+
+
+def test_an_upgrade_and_new_columns_are_two_commits(tmp_path):
+    """New columns would get the ids of the expressions."""
+    model, _ = history(tmp_path / "t")
+    schema = Struct((*model.snapshot.schema, Field("c", Primitive("long"))))
+    change = MetadataChange(schema=schema, properties={"format-version": "4"})
+    with pytest.raises(InvalidOperationError, match="files or columns and upgrades"):
+        model.table.commit(model.snapshot, model.delta(metadata=change, verb=Verb.ALTER))
+    assert model.metadata()["format-version"] == 3
 
 
 def test_a_writer_that_an_upgrade_was_faster_than_runs_again(tmp_path):

@@ -27,7 +27,7 @@ from delvec.iceberg.tree.entries import (
     with_positions,
 )
 from delvec.iceberg.tree.manifest_files import LeafReader
-from delvec.iceberg.tree.root import Leaf, Root
+from delvec.iceberg.tree.root import AVRO, Leaf, Root
 
 
 def live_leaf(root: Root, leaf: Leaf, reader: LeafReader) -> pa.Table:
@@ -38,6 +38,7 @@ def live_leaf(root: Root, leaf: Leaf, reader: LeafReader) -> pa.Table:
             f"leaf has {len(entries)} entries, expected {leaf.record_count}, as the root says",
             path=leaf.location,
         )
+    _verify_spec(entries, leaf)
     try:
         live = unmasked(inherited(entries, leaf), root.mask(leaf, reader))
     except FormatError as error:
@@ -49,6 +50,17 @@ def live_leaf(root: Root, leaf: Leaf, reader: LeafReader) -> pa.Table:
             path=leaf.location,
         )
     return live
+
+
+def _verify_spec(entries: pa.Table, leaf: Leaf) -> None:
+    """A manifest of version 1 may leave out its partition spec, which the manifest list has."""
+    if leaf.file_format == AVRO:
+        specs = pc.unique(entries.column("partition_spec_id")).to_pylist()
+        if specs not in ([], [leaf.spec_id]):
+            raise FormatError(
+                f"manifest has files of partition spec {specs[0]}, expected {leaf.spec_id}, as the root says",
+                path=leaf.location,
+            )
 
 
 def inherited(entries: pa.Table, leaf: Leaf) -> pa.Table:

@@ -162,9 +162,12 @@ class _Upgrade:
 
 
 def verify_alone(before: TableMetadata, updates: Sequence[Update], *, has_files: bool) -> None:
-    """Refuse an upgrade to version 4 in a commit that also changes files."""
-    if has_files and gets_trees(before, updates):
+    """Refuse an upgrade to version 4 in a commit that also changes files or columns: new columns would get
+    the ids of expressions.
+    """
+    has_columns = any(update["action"] == "add-schema" for update in updates)
+    if (has_files or has_columns) and gets_trees(before, updates):
         raise InvalidOperationError(
-            f"a commit changes files and upgrades the table to format version {TREE_VERSION}, expected one "
-            f"of them: upgrade the table first: {before.location}"
+            f"a commit changes files or columns and upgrades the table to format version {TREE_VERSION}, "
+            f"expected one of them: upgrade the table first: {before.location}"
         )
