@@ -144,6 +144,27 @@ def test_row_lineage(spark, tmp_path):
         opened.to_df(columns=["_rowid"])
 
 
+def test_names_that_differ_only_in_case(spark, tmp_path, conf):
+    """Iceberg tells them apart. Spark does only where a setting says so, and may take one for the other."""
+    inner = pa.struct([("y", pa.int64()), ("Y", pa.int64())])
+    for name, schema, alike in (
+        ("top", [("id", pa.int64()), ("Ab", pa.int64()), ("aB", pa.int64())], "'Ab' and 'aB'"),
+        ("nested", [("id", pa.int64()), ("s", pa.list_(inner))], r"'s\.element\.y' and 's\.element\.Y'"),
+    ):
+        table = IcebergWriter(tmp_path / name, pa.schema(schema))
+        table.append([{"id": 1, "Ab": 2, "aB": 3, "s": [{"y": 4, "Y": 5}]}])
+        opened = Table.open(spark, str(table.root))
+        for read in (opened.to_df, lambda opened=opened: opened.to_df(where="id = 1", columns=["id"])):
+            with pytest.raises(
+                InvalidOperationError, match=f"columns {alike} .* expected spark.sql.caseSens"
+            ):
+                read()
+        conf("spark.sql.caseSensitive", "true")
+        (row,) = opened.to_df().collect()
+        conf("spark.sql.caseSensitive", "false")
+        assert row.asDict(recursive=True) == table.rows()[0]
+
+
 TYPES = pa.schema(
     [
         ("id", pa.int64()),

@@ -49,6 +49,7 @@ from delvec.spark.first_deletes import (
 )
 from delvec.spark.kept_rows import NO_COLUMNS, FurtherColumns, Keeps
 from delvec.spark.load_on_executors import load_chunks
+from delvec.spark.name_case import verify_case
 from delvec.spark.scan_part import (
     BARRIER,
     PlaceNames,
@@ -172,6 +173,7 @@ def _group_scans(
     keyed: bool = False,
     condition: Condition | None = None,
 ) -> Iterator[_GroupScan]:
+    verify_case(spark, plan.schema, plan.location)
     reader, loader = FileReader(spark, storage), loader or DeleteLoader(storage)
     every = further.deleted_by is not None
     equality = load_equality(spark, plan, reader, loader, every=every, condition=condition)
