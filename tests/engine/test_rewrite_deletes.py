@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from connector_rows import connector_rows
+from crashing_puts import CRASHES, crash
 from delvec.detect import open_table
-from delvec.errors import InvalidOperationError, StorageError, UnsupportedFeatureError
+from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.spark import find_rows
 from iceberg_tables.avro import DATA
 from iceberg_tables.writer import IcebergWriter
@@ -362,41 +362,17 @@ def test_an_older_file_that_appears_below_a_removed_delete(spark, tmp_path):
     same(opened(spark, table).to_df(), table.rows())
 
 
-CRASHES = [
-    *(pytest.param(at, when, marks=pytest.mark.slow) for at in range(6) for when in ("before", "after")),
-    (-1, "before"),
-]
-
-
 @pytest.mark.parametrize(("at", "when"), CRASHES)
 def test_a_crash_at_a_request(spark, tmp_path, monkeypatch, at, when):
     """The table has the old version or the new one, and the same rows."""
-    from delvec.storage.local import LocalBackend
-
-    calls: list[str] = []
-    failing: list[int] = []
-    for name in ("put", "put_if_absent"):
-        method = getattr(LocalBackend, name)
-
-        def request(self, *args, _method=method, _name=name, **options):
-            fails = len(calls) in failing
-            calls.append(_name)
-            if fails and when == "before":
-                raise StorageError("the store is down", path=str(args[0]))
-            result = _method(self, *args, **options)
-            if fails:
-                raise StorageError("the answer was lost", path=str(args[0]))
-            return result
-
-        monkeypatch.setattr(LocalBackend, name, request)
-    opened(spark, made(tmp_path / "counted")).rewrite_deletes()
-    swap = calls.index("put_if_absent")
-    table = made(tmp_path / "t")
-    calls.clear()
-    failing.append(swap if at < 0 else at)
-    with contextlib.suppress(StorageError):
-        opened(spark, table).rewrite_deletes()
-    assert len(calls) > failing[0]
+    counted, table = opened(spark, made(tmp_path / "counted")), made(tmp_path / "t")
+    crash(
+        monkeypatch,
+        at,
+        when,
+        counted=counted.rewrite_deletes,
+        crashing=lambda: opened(spark, table).rewrite_deletes(),
+    )
     assert multiset(connector_rows(table.root)) == multiset(table.rows())
     assert kinds(table) in ({"vectors": 3}, {"vectors": 1, "keys": 2})
     if at < 0:

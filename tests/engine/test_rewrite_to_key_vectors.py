@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 from typing import Any
 
@@ -10,11 +9,12 @@ import pyarrow as pa
 import pytest
 
 from connector_rows import connector_rows
+from crashing_puts import CRASHES, crash
 from delvec import sql
 from delvec.deletes.equality import key_columns
 from delvec.deletes.stored_keys import stored_keys
 from delvec.detect import open_table
-from delvec.errors import InvalidOperationError, StorageError, UnsupportedFeatureError
+from delvec.errors import InvalidOperationError, UnsupportedFeatureError
 from delvec.plan import EQUALITY_FILE
 from delvec.verify import verify_table
 from iceberg_tables.histories import History
@@ -401,41 +401,17 @@ def test_a_file_that_appears_below_a_removed_delete(spark, tmp_path):
     same(opened(spark, table).to_df(), table.rows())
 
 
-CRASHES = [
-    *(pytest.param(at, when, marks=pytest.mark.slow) for at in range(6) for when in ("before", "after")),
-    (-1, "before"),
-]
-
-
 @pytest.mark.parametrize(("at", "when"), CRASHES)
 def test_a_crash_at_a_request(spark, tmp_path, monkeypatch, at, when):
-    """The table has the old version or the new one, and the same rows. -1: the swap itself."""
-    from delvec.storage.local import LocalBackend
-
-    calls: list[str] = []
-    failing: list[int] = []
-    for name in ("put", "put_if_absent"):
-        method = getattr(LocalBackend, name)
-
-        def request(self, *args, _method=method, _name=name, **options):
-            fails = len(calls) in failing
-            calls.append(_name)
-            if fails and when == "before":
-                raise StorageError("the store is down", path=str(args[0]))
-            result = _method(self, *args, **options)
-            if fails:
-                raise StorageError("the answer was lost", path=str(args[0]))
-            return result
-
-        monkeypatch.setattr(LocalBackend, name, request)
-    opened(spark, raced(tmp_path, "counted")).rewrite_deletes(to=TO)
-    swap = calls.index("put_if_absent")
-    table = raced(tmp_path, "t")
-    calls.clear()
-    failing.append(swap if at < 0 else at)
-    with contextlib.suppress(StorageError):
-        opened(spark, table).rewrite_deletes(to=TO)
-    assert len(calls) > failing[0]
+    """The table has the old version or the new one, and the same rows."""
+    counted, table = opened(spark, raced(tmp_path, "counted")), raced(tmp_path, "t")
+    crash(
+        monkeypatch,
+        at,
+        when,
+        counted=lambda: counted.rewrite_deletes(to=TO),
+        crashing=lambda: opened(spark, table).rewrite_deletes(to=TO),
+    )
     assert multiset(connector_rows(table.root)) == multiset(table.rows())
     encodings = {encoding for encoding, *_ in deletes(table)}
     assert encodings in ({"full-row"}, {"deletion-vector"})
