@@ -1,7 +1,7 @@
 """Conflicts of deletes by key that no row decides.
 
 A delete by key applies to the files whose sequence number is below its own. So rows that move must keep their
-number, and a delete for one partition must not miss a file with another partitioning.
+number and their partitioning, and a delete for one partition must not miss a file with another partitioning.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from delvec.formats import Snapshot
 from delvec.row_delta import RowDelta, Verb, Won
 
 
-def kept_sequence_conflict(delta: RowDelta, base: Snapshot, won: Sequence[Won]) -> Conflict | None:
+def compaction_conflict(delta: RowDelta, base: Snapshot, won: Sequence[Won]) -> Conflict | None:
     """A compaction after a delete by key must keep the sequence number and the partitioning of its rows, or
     the delete might not apply to its new files.
     """

@@ -32,7 +32,7 @@ from delvec.chunked import one_chunk
 from delvec.conflicts.conflict import Conflict
 from delvec.conflicts.contended_files import NO_ROWS, ContendedFile, contended_files, united_vector
 from delvec.conflicts.kept_groups import kept_groups
-from delvec.conflicts.key_deletes import kept_sequence_conflict, key_scope_conflict
+from delvec.conflicts.key_deletes import compaction_conflict, key_scope_conflict
 from delvec.conflicts.probe import ConflictProbe
 from delvec.conflicts.removed_deletes import applying_to, still_live
 from delvec.conflicts.verb_pairs import RULES, Rule
@@ -67,7 +67,7 @@ def rebased(
     probe: ConflictProbe,
 ) -> Rebased | Conflict:
     """``delta``, which was made from ``base``, on top of ``newest``. ``won`` are the commits between them."""
-    conflict = _statement_conflict(delta, won, probe) or kept_sequence_conflict(delta, base, won)
+    conflict = _statement_conflict(delta, won, probe) or compaction_conflict(delta, base, won)
     if conflict is not None:
         return conflict
     rules = {RULES[winner.verb, delta.verb] for winner in won}

@@ -42,10 +42,10 @@ _LOADED_LOCK = threading.Lock()
 
 
 class CatalogTable(Protocol):
+    """A table as a catalog holds it."""
+
     takes_trees: ClassVar[bool]
     """Whether the table may be of format version 4: delvec writes its metadata files, not the catalog."""
-
-    """A table as a catalog holds it."""
 
     def load(self) -> LoadedTable: ...
 

@@ -46,8 +46,6 @@ from delvec.storage import Storage, in_parallel
 if TYPE_CHECKING:
     from delvec.iceberg.snapshot import Snapshot
 
-ROOT_MANIFEST = "root-manifest"
-
 Clock = Callable[[], int]
 
 
@@ -190,7 +188,7 @@ def _snapshot_updates(attempt: _Attempt, after: TableMetadata, changes: EntryCha
     base, sequence = attempt.base, after.last_sequence_number + 1
     has_tree = after.format_version >= TREE_VERSION
     stored = (_stored_tree if has_tree else _stored_list)(attempt, after, changes, sequence)
-    parent = None if base.record is None else base.record
+    parent = base.record
     snapshot: dict[str, Any] = {
         "snapshot-id": attempt.snapshot_id,
         "sequence-number": sequence,
@@ -239,7 +237,7 @@ def _stored_tree(attempt: _Attempt, after: TableMetadata, changes: EntryChanges,
         "manifests-replaced": tree.dropped_leaves,
         "entries-processed": len(tree.root),
     }
-    return _Stored({ROOT_MANIFEST: place}, counts, tree.next_row_id)
+    return _Stored({"root-manifest": place}, counts, tree.next_row_id)
 
 
 def _stored_list(attempt: _Attempt, after: TableMetadata, changes: EntryChanges, sequence: int) -> _Stored:

@@ -2,8 +2,8 @@
 
 Snapshots are numbered from 0; -1 is the state before the first one. Only manifests that a snapshot does not
 share with the one before it are compared, so the work grows with what was changed; the root of a tree says
-itself what its snapshot changed. The files from before the
-range are read only if a snapshot changes deletes: then any of them may have lost rows.
+itself what its snapshot changed. The files from before the range are read only if a snapshot changes deletes:
+then any of them may have lost rows.
 """
 
 from __future__ import annotations

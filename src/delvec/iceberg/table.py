@@ -31,7 +31,8 @@ from delvec.iceberg.refs import NO_SNAPSHOT
 from delvec.iceberg.snapshot import Opened, Snapshot
 from delvec.iceberg.swaps import clock_ms, discard
 from delvec.iceberg.tree.export import EXPORT_VERSION, export
-from delvec.iceberg.tree.upgrade import Put, first_roots, gets_trees
+from delvec.iceberg.tree.stored_tree import Put
+from delvec.iceberg.tree.upgrade import first_roots, gets_trees
 from delvec.iceberg.tree_nodes import snapshot_tree
 from delvec.iceberg.version_features import verify_writable_version
 from delvec.iceberg.winners import won
@@ -232,7 +233,7 @@ class IcebergTable:
                 metadata,
                 updates,
                 storage=self.storage,
-                locations=Locations(metadata.location, self.storage.root if self._relocate else None),
+                locations=self._locations(metadata),
                 put=put,
                 now_ms=clock_ms(),
             )
@@ -273,6 +274,9 @@ class IcebergTable:
         path, metadata = self._newest.read()
         return old_metadata.verify_alone(self.storage, path, metadata, metadata_files, table_folders)
 
+    def _locations(self, metadata: TableMetadata) -> Locations:
+        return Locations(metadata.location, self.storage.root if self._relocate else None)
+
     def _commit_stored(
         self, operation: str, make_updates: Callable[[TableMetadata, Put], Sequence[Update]]
     ) -> None:
@@ -282,7 +286,7 @@ class IcebergTable:
         def attempt(metadata: TableMetadata) -> Sequence[Update]:
             discard(self.storage, stored)  # of an attempt that another writer was faster than
             stored.clear()
-            locations = Locations(metadata.location, self.storage.root if self._relocate else None)
+            locations = self._locations(metadata)
 
             def put(recorded: str, data: bytes) -> None:
                 place = locations.resolve(recorded)
@@ -321,7 +325,7 @@ class IcebergTable:
             metadata=metadata,
             metadata_path=path,
             source=self.storage.root if self._newest.is_in_folder else file,
-            locations=Locations(metadata.location, self.storage.root if self._relocate else None),
+            locations=self._locations(metadata),
             ref=self._ref,
             pointer=self._newest.pointer,
         )

@@ -75,7 +75,7 @@ class _Changes:
                 yield self._masked(leaf, old.get(leaf.location))
         for leaf in self._leaves(DELETED):
             before = Bitmap() if leaf.vector is None else self._mask(leaf, leaf.vector)
-            yield self._removed(leaf, unmasked(self._entries(leaf), before))
+            yield self._removed(unmasked(self._entries(leaf), before))
 
     def _is_added(self, leaf: Leaf) -> bool:
         return bool(self._status[leaf.row] == ADDED and self._own[leaf.row])
@@ -93,10 +93,9 @@ class _Changes:
         newly = self._mask(leaf, leaf.vector) - before
         entries = self._entries(leaf)
         positions = one_chunk(entries.column(POSITION)).to_numpy()
-        return self._removed(leaf, entries.filter(pa.array(newly.contains_many(positions))))
+        return self._removed(entries.filter(pa.array(newly.contains_many(positions))))
 
-    def _removed(self, leaf: Leaf, entries: pa.Table) -> pa.Table:
-        del leaf
+    def _removed(self, entries: pa.Table) -> pa.Table:
         removed = with_value(entries.drop_columns([POSITION]), "status", DELETED)
         return with_value(removed, "snapshot_id", self._snapshot_id)
 

@@ -35,21 +35,23 @@ from delvec.iceberg.tree.content_stats import (
     statistics_type,
 )
 from delvec.iceberg.tree.entries import (
+    ADDED,
     CONTENT_STATS,
     DATA_MANIFEST,
     DELETE_MANIFEST,
+    DELETED,
     EXISTING,
     MANIFEST_STATS,
     entries_table,
 )
 from delvec.iceberg.tree.measured_columns import MeasuredColumns, PartitionExpression
+from delvec.iceberg.tree.root import AVRO
 from delvec.storage import Storage, in_parallel
 
-_AVRO = "avro"
 _FILES = ("added_files", "existing_files", "deleted_files")
 _ROWS = ("added_rows", "existing_rows", "deleted_rows")
 _COUNTS = (*_FILES, *_ROWS)
-_STATUS = {"existing": 0, "added": 1, "deleted": 2}
+_STATUS = {"existing": EXISTING, "added": ADDED, "deleted": DELETED}
 
 
 def leaves_of_list(manifests: pa.Table, columns: MeasuredColumns) -> pa.Table:
@@ -71,7 +73,7 @@ def leaves_of_list(manifests: pa.Table, columns: MeasuredColumns) -> pa.Table:
         "first_row_id": pc.if_else(is_data, given["first_row_id"], pa.scalar(None, pa.int64())),
         "content_type": pc.if_else(is_data, DATA_MANIFEST, DELETE_MANIFEST),
         "location": given["path"],
-        "file_format": pa.repeat(_AVRO, count),
+        "file_format": pa.repeat(AVRO, count),
         "record_count": records,
         "file_size_in_bytes": given["length"],
         "partition_spec_id": given["spec_id"],

@@ -1,8 +1,8 @@
 """The root of the snapshot that a commit makes: stores it with the leaves and manifest vectors it needs.
 
 The base is a snapshot with a tree, a table without a snapshot, or a snapshot with a manifest list, which the
-root then carries. A commit that is tried again starts from
-the winner's root: its delta names files there, by the winner's live entries.
+root then carries. A commit that is retried starts from the winner's root: its delta names files there, by the
+winner's live entries.
 """
 
 from __future__ import annotations
@@ -41,16 +41,15 @@ def next_snapshot(
     leaves, not the root itself. ``after``, ``columns``: the metadata as it will be.
     """
     assert isinstance(live, LiveTree), "the base of a commit to a table with trees has one"
-    tree = live
-    removed, masked = _removed(tree, removals)
+    removed, masked = _removed(live, removals)
     change = TreeChange(
         united([tree_entries(table, columns) for table in added if len(table)], columns.stats_type),
         removed,
         masked,
     )
-    next_row_id = max(after.next_row_id or 0, tree.next_row_id if isinstance(tree, CarriedTree) else 0)
+    next_row_id = max(after.next_row_id or 0, live.next_row_id if isinstance(live, CarriedTree) else 0)
     commit = Commit(snapshot_id, after.last_sequence_number + 1, next_row_id, columns.stats_type)
-    return next_root(tree.root, change, commit, files=files, limits=TreeLimits.of(after.properties))
+    return next_root(live.root, change, commit, files=files, limits=TreeLimits.of(after.properties))
 
 
 def _removed(tree: LiveTree, removals: Removals) -> tuple[Rows, dict[str, Rows]]:

@@ -12,7 +12,7 @@ after an upgrade to version 3 does.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,12 +33,10 @@ from delvec.iceberg.tree.listed_manifests import leaves_of_list, with_counts
 from delvec.iceberg.tree.manifest_file import ManifestFile, write_manifest
 from delvec.iceberg.tree.mark import TREE_VERSION
 from delvec.iceberg.tree.measured_columns import MeasuredColumns, of_metadata
+from delvec.iceberg.tree.stored_tree import Put
 from delvec.iceberg.tree.validation import verify_root
 from delvec.iceberg.updated_metadata import apply_updates, parsed
 from delvec.storage import Storage
-
-Put = Callable[[str, bytes], None]
-"""Stores a file at a location as the metadata records it."""
 
 
 def gets_trees(before: TableMetadata, updates: Sequence[Update]) -> bool:
