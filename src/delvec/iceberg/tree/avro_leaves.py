@@ -22,26 +22,11 @@ from delvec.iceberg.metrics_modes import measured_fields
 from delvec.iceberg.single_values import decode
 from delvec.iceberg.stats import values_of
 from delvec.iceberg.tree.content_stats import LOWER, NANS, NULLS, UPPER, VALUES
-from delvec.iceberg.tree.entries import CONTENT_STATS, ENTRIES_SCHEMA, entries_table
+from delvec.iceberg.tree.entries import CONTENT_STATS, ENTRIES_SCHEMA, FROM_LIVE, entries_table
 from delvec.iceberg.tree.measured_columns import MeasuredColumns
 from delvec.iceberg.tree.new_stats import column_stats, single_value_stats, united_stats
 
-_SAME = {
-    "status": "status",
-    "snapshot_id": "snapshot_id",
-    "sequence_number": "sequence_number",
-    "file_sequence_number": "file_sequence_number",
-    "first_row_id": "first_row_id",
-    "content_type": "content",
-    "location": "file_path",
-    "file_format": "file_format",
-    "record_count": "record_count",
-    "file_size_in_bytes": "file_size",
-    "split_offsets": "split_offsets",
-    "equality_ids": "equality_ids",
-    "key_metadata": "key_metadata",
-    "encoding": "encoding",
-}
+_SAME = FROM_LIVE | {name: name for name in ("split_offsets", "key_metadata", "encoding")}
 
 
 def avro_entries(manifest: Manifest, columns: MeasuredColumns, spec_id: int) -> pa.Table:

@@ -127,6 +127,22 @@ def entries_table(
     return pa.table([*arrays, statistics], schema=entries_schema(stats))
 
 
+FROM_LIVE = {
+    "status": "status",
+    "snapshot_id": "snapshot_id",
+    "sequence_number": "sequence_number",
+    "file_sequence_number": "file_sequence_number",
+    "content_type": "content",
+    "location": "file_path",
+    "file_format": "file_format",
+    "record_count": "record_count",
+    "file_size_in_bytes": "file_size",
+}
+"""Columns that entries of all content types have, and their names in manifests of versions 1 to 3 and in live
+entries (`delvec.iceberg.manifest`).
+"""
+
+
 def no_entries(stats: pa.StructType = NO_STATS) -> pa.Table:
     """A table of entries without rows."""
     return entries_schema(stats).empty_table()

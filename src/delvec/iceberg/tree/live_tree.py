@@ -32,6 +32,7 @@ from delvec.iceberg.tree.entries import (
     DATA_MANIFEST,
     DELETED,
     EQUALITY_DELETES,
+    FROM_LIVE,
     MANIFEST_STATS,
     MIXED_SPECS,
     POSITION,
@@ -54,16 +55,7 @@ from delvec.schema import Schema
 
 _DELETES = (POSITION_DELETES, EQUALITY_DELETES)
 _MAX_POSITION = 2**MANIFEST_SHIFT - 1
-_COLUMNS = {
-    "status": "status",
-    "snapshot_id": "snapshot_id",
-    "sequence_number": "sequence_number",
-    "file_sequence_number": "file_sequence_number",
-    "content": "content_type",
-    "file_path": "location",
-    "file_format": "file_format",
-    "record_count": "record_count",
-    "file_size": "file_size_in_bytes",
+_COLUMNS = {live: name for name, live in FROM_LIVE.items()} | {
     "split_offsets": "split_offsets",
     "equality_ids": "equality_ids",
     "sort_order_id": "sort_order_id",
@@ -104,7 +96,9 @@ class LiveTree(LiveEntries):
             if record is not None and (row := self._root_row(record, content, types)) is not None
         ]
         self.leaves: list[Leaf | None] = [None] * len(rows) + list(self.root.leaves)
-        rows += [self._leaf_row(leaf) for leaf in self.root.leaves]
+        chosen = pa.array([leaf.row for leaf in self.root.leaves], pa.int64())
+        entries = self.root.entries.select(MANIFEST_STATS).take(chosen).to_pylist()
+        rows += [_leaf_row(*pair) for pair in zip(self.root.leaves, entries, strict=True)]
         super().__init__(pa.Table.from_pylist(rows, schema=MANIFESTS_SCHEMA), columns.specs)
         self._is_root = np.array([leaf is None for leaf in self.leaves], np.bool_)
 
@@ -213,28 +207,23 @@ class LiveTree(LiveEntries):
             "first_row_id": pc.min(files.column("first_row_id")).as_py(),
         }
 
-    def _leaf_row(self, leaf: Leaf) -> dict[str, Any]:
-        entry = self._entry_row(leaf.row)
-        counts = {name.removesuffix("_count"): entry[name] for name in MANIFEST_STATS[:-1]}
-        return {
-            "path": leaf.location,
-            "length": leaf.size,
-            "spec_id": leaf.spec_id,
-            "content": manifest_list.DATA if leaf.content_type == DATA_MANIFEST else manifest_list.DELETES,
-            "sequence_number": leaf.sequence_number,
-            "min_sequence_number": entry["min_sequence_number"],
-            "added_snapshot_id": leaf.snapshot_id,
-            "first_row_id": leaf.first_row_id,
-            **counts,
-        }
-
     def _entry(self, leaf: Leaf) -> pa.Table:
         return conformed(self.root.entries.slice(leaf.row, 1), self.columns.stats_type)
 
-    def _entry_row(self, row: int) -> Mapping[str, Any]:
-        entries = self.root.entries.drop_columns([CONTENT_STATS])
-        entry: Mapping[str, Any] = entries.slice(row, 1).to_pylist()[0]
-        return entry
+
+def _leaf_row(leaf: Leaf, stats: Mapping[str, Any]) -> dict[str, Any]:
+    """A leaf as a row of ``MANIFESTS_SCHEMA``. ``stats``: its manifest_stats."""
+    return {
+        "path": leaf.location,
+        "length": leaf.size,
+        "spec_id": leaf.spec_id,
+        "content": manifest_list.DATA if leaf.content_type == DATA_MANIFEST else manifest_list.DELETES,
+        "sequence_number": leaf.sequence_number,
+        "min_sequence_number": stats["min_sequence_number"],
+        "added_snapshot_id": leaf.snapshot_id,
+        "first_row_id": leaf.first_row_id,
+        **{name.removesuffix("_count"): stats[name] for name in MANIFEST_STATS[:-1]},
+    }
 
 
 def _facts_of(entries: pa.Table) -> pa.Table:

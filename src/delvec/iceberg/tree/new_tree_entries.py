@@ -21,6 +21,7 @@ from delvec.iceberg.tree.entries import (
     DATA,
     ENTRIES_SCHEMA,
     EQUALITY_DELETES,
+    FROM_LIVE,
     POSITION_DELETES,
     entries_table,
     united,
@@ -28,19 +29,7 @@ from delvec.iceberg.tree.entries import (
 from delvec.iceberg.tree.measured_columns import MeasuredColumns
 from delvec.iceberg.tree.new_stats import column_stats, single_value_stats, united_stats, vector_stats
 
-_SAME = {
-    "status": "status",
-    "snapshot_id": "snapshot_id",
-    "sequence_number": "sequence_number",
-    "file_sequence_number": "file_sequence_number",
-    "first_row_id": "first_row_id",
-    "content_type": "content",
-    "location": "file_path",
-    "file_format": "file_format",
-    "record_count": "record_count",
-    "file_size_in_bytes": "file_size",
-    "partition_spec_id": SPEC_ID,
-}
+_SAME = FROM_LIVE | {"first_row_id": "first_row_id", "partition_spec_id": SPEC_ID}
 _OF_TYPE = {
     "sort_order_id": ("sort_order_id", DATA),
     "split_offsets": ("split_offsets", DATA),

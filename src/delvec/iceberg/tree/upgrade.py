@@ -11,7 +11,6 @@ after an upgrade to version 3 does.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,13 +27,10 @@ from delvec.iceberg.metadata_updates import Update, add_snapshot, set_snapshot_r
 from delvec.iceberg.snapshot_ids import new_snapshot_id
 from delvec.iceberg.snapshot_summary import ENGINE, REPLACE, unchanged_summary
 from delvec.iceberg.swaps import metadata_folder
-from delvec.iceberg.tree.entries import ROOT_CONTENT
 from delvec.iceberg.tree.listed_manifests import leaves_of_list, with_counts
-from delvec.iceberg.tree.manifest_file import ManifestFile, write_manifest
 from delvec.iceberg.tree.mark import TREE_VERSION
 from delvec.iceberg.tree.measured_columns import MeasuredColumns, of_metadata
-from delvec.iceberg.tree.stored_tree import Put
-from delvec.iceberg.tree.validation import verify_root
+from delvec.iceberg.tree.stored_tree import NewTreeFiles, Put
 from delvec.iceberg.updated_metadata import apply_updates, parsed
 from delvec.storage import Storage
 
@@ -98,10 +94,10 @@ class _Upgrade:
         self.added += 1
         sequence = self.after.last_sequence_number + self.added
         snapshot_id = self._new_id()
-        place = f"{metadata_folder(self.after)}/snap-{snapshot_id}-{uuid.uuid4()}.parquet"
-        root = ManifestFile(ROOT_CONTENT, entries)
-        verify_root(root, place, snapshot_id=snapshot_id, sequence_number=sequence)
-        self.put(place, write_manifest(root))
+        files = NewTreeFiles(
+            self.storage, self.locations, self.columns, folder=metadata_folder(self.after), put=self.put
+        )
+        place = files.store_root(entries, snapshot_id=snapshot_id, sequence_number=sequence)
         snapshot: dict[str, Any] = {
             "snapshot-id": snapshot_id,
             "parent-snapshot-id": parent.snapshot_id,
