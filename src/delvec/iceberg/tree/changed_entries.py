@@ -2,7 +2,7 @@
 
     added     ADDED files of the root, and the live ADDED entries of its ADDED leaves
     removed   DELETED files of the root, and the entries of leaves that a new manifest vector masks and the
-              old one, which is beside it as DELETED, does not; also those of DELETED leaves
+              old one, which is beside it as DELETED, does not
 
 EXISTING entries change nothing. No other snapshot is read.
 """
@@ -21,14 +21,13 @@ from delvec.iceberg.tree.entries import (
     ADDED,
     DELETED,
     MANIFEST_DV,
-    MANIFESTS,
     POSITION,
     is_of,
     numbers,
     united,
     with_value,
 )
-from delvec.iceberg.tree.live import inherited, live_leaf, unmasked
+from delvec.iceberg.tree.live import inherited, live_leaf
 from delvec.iceberg.tree.manifest_files import LeafReader
 from delvec.iceberg.tree.root import FILES, Leaf, Root, manifest_vector
 
@@ -58,7 +57,6 @@ class _Changes:
         entries = root.entries
         self._own: Mask = numbers(entries, "snapshot_id") == snapshot_id
         self._status = numbers(entries, "status")
-        self._is_leaf = is_of(entries, MANIFESTS)
         self._is_vector = is_of(entries, [MANIFEST_DV])
 
     def of_root(self) -> pa.Table:
@@ -73,9 +71,6 @@ class _Changes:
                 yield self._added(leaf)
             elif leaf.vector is not None and leaf.vector in new.values():
                 yield self._masked(leaf, old.get(leaf.location))
-        for leaf in self._leaves(DELETED):
-            before = Bitmap() if leaf.vector is None else self._mask(leaf, leaf.vector)
-            yield self._removed(unmasked(self._entries(leaf), before))
 
     def _is_added(self, leaf: Leaf) -> bool:
         return bool(self._status[leaf.row] == ADDED and self._own[leaf.row])
@@ -110,7 +105,3 @@ class _Changes:
         rows = np.flatnonzero(self._is_vector & (self._status == status) & self._own)
         places = self._root.entries.column("referenced_file").take(pa.array(rows)).to_pylist()
         return dict(zip(places, rows.tolist(), strict=True))
-
-    def _leaves(self, status: int) -> tuple[Leaf, ...]:
-        rows = np.flatnonzero(self._is_leaf & (self._status == status) & self._own)
-        return self._root.leaves_in(rows, self._vectors(DELETED))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -70,14 +69,11 @@ class Root:
     @cached_property
     def leaves(self) -> tuple[Leaf, ...]:
         """The live leaves, in the order of the root."""
-        return self.leaves_in(self._leaves, self._vector_of_leaf)
-
-    def leaves_in(self, rows: Rows, vectors: Mapping[str, int]) -> tuple[Leaf, ...]:
-        """The leaves in these rows, with manifest vectors by the location of their leaf."""
-        chosen = self.entries.drop_columns([CONTENT_STATS]).take(pa.array(rows))
+        vectors = self._vector_of_leaf
+        chosen = self.entries.drop_columns([CONTENT_STATS]).take(pa.array(self._leaves))
         masked = one_chunk(self.entries.column("record_count"))
         found = []
-        for row, leaf in zip(rows.tolist(), chosen.to_pylist(), strict=True):
+        for row, leaf in zip(self._leaves.tolist(), chosen.to_pylist(), strict=True):
             vector = vectors.get(leaf["location"])
             recorded = (leaf["added_files_count"] or 0) + (leaf["existing_files_count"] or 0)
             found.append(
